@@ -1,0 +1,3 @@
+from polysemy.cli import main
+
+main()
