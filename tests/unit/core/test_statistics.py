@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +10,7 @@ from sklearn.metrics import f1_score
 
 from polysemy.core import metrics
 from polysemy.core.statistics import ItemScores, estimate, holm, rank
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-from interval_coverage import World, called_different, coverage, expected, level_for, simulate
+from benchmarks.interval_coverage import World, called_different, coverage, expected, level_for, simulate
 
 WORDS = ("per", "org", "loc")
 
