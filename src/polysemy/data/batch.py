@@ -21,7 +21,7 @@ class Batch:
     word_mask: Tensor | None = None  # (b, w) bool, True where a word is (also one without pieces)
     known: Tensor | None = None  # (b, n) bool, False where a static system has no vector
     types: Tensor | None = None  # (b, n) long, row of ``characters`` for each word
-    characters: Tensor | None = None  # (t, c) long, character ids of the batch's distinct words; row 0 is padding (zeros)
+    characters: Tensor | None = None  # (t, c) long, characters of the batch's distinct words; row 0 is padding (zeros)
     target_ids: Tensor | None = None  # (b, n) or (b, m) long, what is to be predicted; -1 where nothing is
     labels: Tensor | None = None  # (b,) or (b, w) long, or (b,) float; -1 where no label is
     rows: Tensor | None = None  # (b,) long, index of the example each sequence came from
