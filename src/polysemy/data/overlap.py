@@ -115,6 +115,11 @@ class Overlap:
             (self._wide if len(part) >= self._wide.least else self._narrow).add(part)
             self._longest = max(self._longest, len(part))
 
+    @property
+    def total(self) -> int:
+        """Number of given texts."""
+        return len(self._missing)
+
     def clean(self, text: str) -> tuple[list[str], int]:
         """What is left of one corpus line, as runs of whole sentences, and the number of sentences taken out."""
         before = self.removed_sentences
@@ -222,7 +227,7 @@ class Overlap:
     def to_json(self) -> dict[str, int]:
         """Counts for the report: what was given, found, and taken out of the corpus so far."""
         return {
-            "given": len(self._missing),
+            "given": self.total,
             "found": len(self.found),
             "removed_lines": self.removed_lines,
             "broken_lines": self.broken_lines,

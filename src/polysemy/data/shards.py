@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polysemy.core.errors import InputError
+from polysemy.data.corpus import pair_problem
 from polysemy.text.tokens import Tokens
 
 FORMAT = 1
@@ -59,8 +60,20 @@ class Shards:
 
     @property
     def longest_document(self) -> int:
-        """Sentences of the longest document (see ``corpus.pair_problem``)."""
+        """Sentences of the longest document."""
         return int(np.diff(self.documents).max(initial=0))
+
+    @property
+    def has_documents(self) -> bool:
+        """Whether true and random next sentences can be drawn (see ``corpus.pair_problem``)."""
+        return pair_problem(len(self.documents) - 1, self.longest_document, len(self.sentences) - 1) is None
+
+    def count_ids(self, vocab_size: int) -> NDArray[np.int64]:
+        """(vocab_size,) how often each id stands in the shards."""
+        counts = np.zeros(vocab_size, dtype=np.int64)
+        for start in range(0, len(self.ids), BUFFER):
+            counts += np.bincount(self.ids[start : start + BUFFER], minlength=vocab_size)
+        return counts
 
 
 _AGAIN = "Delete the folder: they are made again."
@@ -98,15 +111,13 @@ def build_shards(folder: Path, items: Iterable[tuple[int, Tokens]], *, lexicon: 
 
     ``lexicon``: ids are numbers of distinct words instead of pieces, whatever the vocabulary.  Memory: the distinct
     words and a buffer.  The folder appears whole or not at all and replaces one that was there.  ``source`` is kept in
-    it for ``Shards.open`` to compare.  Raises InputError when nothing was written and when the disk is full.
+    it for ``Shards.open`` to compare.  Items without words give empty shards.  Raises InputError when the disk is full.
     """
-    part = folder.with_name(f".{folder.name}.part-{os.getpid()}")
+    part = folder.with_name(f".{folder.name}.part")  # one left by a killed process is taken away
     shutil.rmtree(part, ignore_errors=True)
     try:
         part.mkdir(parents=True)
         words, index = _write_columns(part, items, lexicon)
-        if not words:
-            raise InputError("the corpus gave no words", where=str(folder))
         names = [f"{name}.bin" for name in ARRAYS]
         if lexicon:
             _renumber(part, index)
@@ -181,11 +192,12 @@ def _renumber(part: Path, index: dict[str, list[int]]) -> None:
     order = sorted(index, key=lambda word: (-index[word][1], word))
     final = np.empty(len(order), dtype=np.int32)
     final[[index[word][0] for word in order]] = np.arange(len(order), dtype=np.int32)
-    ids = np.memmap(part / "ids.bin", dtype=np.int32, mode="r+")
-    for start in range(0, len(ids), BUFFER):
-        ids[start : start + BUFFER] = final[ids[start : start + BUFFER]]
-    ids.flush()
-    (part / LEXICON).write_text(json.dumps(order, ensure_ascii=False), encoding="utf-8", errors="surrogatepass")
+    if order:
+        ids = np.memmap(part / "ids.bin", dtype=np.int32, mode="r+")
+        for start in range(0, len(ids), BUFFER):
+            ids[start : start + BUFFER] = final[ids[start : start + BUFFER]]
+        ids.flush()
+    (part / LEXICON).write_text(json.dumps(order, ensure_ascii=False), encoding="utf-8")
 
 
 def _edges(path: Path) -> str:
