@@ -109,7 +109,7 @@ class Run:
             self._metrics.close()
             self._metrics = None
         lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-        write_atomic(path, "".join(line + "\n" for line in lines if json.loads(line).get("step", 0) <= step))
+        write_atomic(path, "".join(line + "\n" for line in lines if json.loads(line).get("step", -1) <= step))
 
     def write_json(self, name: str, value: Any) -> None:
         """Write ``value`` to the file ``name`` of the run, whole or not at all; NaN and infinities become null."""
@@ -194,6 +194,8 @@ class Run:
 
     def _adopt(self, resume: bool) -> None:
         """Compare with the recipe that is there, or write ours."""
+        for part in self.path.glob(".*.part-*"):  # of a process that was killed while it wrote
+            part.unlink()
         if not (self.path / RECIPE).exists():
             write_yaml(self.path / RECIPE, self.recipe)
             self.write_json("environment.json", environment(self.recipe.get("seed")))
