@@ -23,6 +23,7 @@ class Batch:
     types: Tensor | None = None  # (b, n) long, row of ``characters`` for each word
     characters: Tensor | None = None  # (t, c) long, characters of the batch's distinct words; row 0 is padding (zeros)
     target_ids: Tensor | None = None  # (b, n) or (b, m) long, what is to be predicted; -1 where nothing is
+    candidates: Tensor | None = None  # (k,) long, words that compete with the targets in a sampled softmax
     labels: Tensor | None = None  # (b,) or (b, w) long, or (b,) float; -1 where no label is
     rows: Tensor | None = None  # (b,) long, index of the example each sequence came from
     features: Tensor | None = None  # (b, layers, w, dim) word states of a frozen system, computed once
@@ -33,7 +34,8 @@ class Batch:
         return replace(self, **moved)
 
     def split(self, parts: int) -> list[Batch]:
-        """Cut into ``parts`` runs of whole sequences (micro-batches, ranks); ``characters`` is shared by all.
+        """Cut into ``parts`` runs of whole sequences (micro-batches, ranks); ``characters`` and ``candidates`` are
+        shared by all.
 
         Fewer than ``parts`` come back when there are fewer sequences.
         """
@@ -44,7 +46,7 @@ class Batch:
             cut = {
                 f.name: v[low:high]
                 for f in fields(self)
-                if f.name != "characters" and isinstance(v := getattr(self, f.name), Tensor)
+                if f.name not in ("characters", "candidates") and isinstance(v := getattr(self, f.name), Tensor)
             }
             out.append(replace(self, size=high - low, **cut))
         return out
