@@ -68,7 +68,13 @@ def updater(model: nn.Module) -> Callable[[], None]:
 
 def ours(a: argparse.Namespace, ids: Tensor, bf16: bool) -> Step:
     config = BERTConfig(
-        vocab_size=a.vocab_size, dim=256, num_layers=a.layers, num_heads=4, ffn_dim=1024, max_length=a.length, dropout=0.1
+        vocab_size=a.vocab_size,
+        dim=256,
+        num_layers=a.layers,
+        num_heads=4,
+        ffn_dim=1024,
+        max_length=a.length,
+        dropout=0.1,
     )
     model, objective = BERT(config).train(), Masked(SPECIAL, a.vocab_size)
     update, generator = updater(model), torch.Generator().manual_seed(2)
@@ -138,7 +144,10 @@ def main() -> None:
         return profile(ours(a, ids, a.profile == "bf16"), a.steps)
     has_bf16 = bool(machine()["avx512_bf16"] or machine()["amx_bf16"])
     for row in a.rows:
-        our_step, their_step = ours(a, ids, row == "bf16" or (row == "default" and has_bf16)), theirs(a, ids, row == "bf16")
+        our_step, their_step = (
+            ours(a, ids, row == "bf16" or (row == "default" and has_bf16)),
+            theirs(a, ids, row == "bf16"),
+        )
         our_step(), their_step()  # compile kernels, fill caches
         runs = []
         for _ in range(a.rounds):

@@ -35,7 +35,7 @@ class Attention(nn.Module):
 
     def split(self, x: Tensor) -> Tensor:
         """(batch, length, dim) -> (batch, num_heads, length, dim / num_heads)"""
-        return x.view(*x.shape[:-1], self.num_heads, -1).transpose(1, 2)
+        return x.view(*x.shape[:-1], self.num_heads, x.size(-1) // self.num_heads).transpose(1, 2)
 
 
 class FeedForward(nn.Module):

@@ -34,14 +34,19 @@ class MaskedModel(Protocol):
 class Masked:
     """Hide ``rate`` of each sequence's pieces and predict them; judge pairs of texts where the batch has labels.
 
-    Special symbols, the unknown symbol among them, are never chosen.  ``whole_words`` chooses all pieces of a word or
-    none, whatever the tokenizer, because the batch says which word a piece belongs to.  ``pair_weight``: one pair's loss
-    counts as much as this many pieces; 15 % of 128 makes the two means of the paper weigh the same, and a constant
-    keeps accumulation exact.
+    Special symbols, the unknown symbol among them, are never chosen.  ``whole_words`` hides ``rate`` of the words, all
+    pieces of a word or none, whatever the tokenizer, because the batch says which word a piece belongs to.
+    ``pair_weight``: one pair's loss counts as much as this many pieces; 15 % of 128 makes the two means of the paper
+    weigh the same, and a constant keeps accumulation exact.
     """
 
     def __init__(
-        self, special: Special, vocab_size: int, rate: float = 0.15, whole_words: bool = False, pair_weight: float = 20.0
+        self,
+        special: Special,
+        vocab_size: int,
+        rate: float = 0.15,
+        whole_words: bool = False,
+        pair_weight: float = 20.0,
     ) -> None:
         if special.mask is None:
             raise ValueError("the vocabulary has no mask symbol")
@@ -74,18 +79,14 @@ class Masked:
         return replace(batch, ids=hidden, target_ids=ids.masked_fill(~chosen, -1))
 
     def _choose(self, batch: Batch, maskable: Tensor, order: Tensor) -> Tensor:
-        """(b, n) bool.  Pieces, or words, are taken in random order until ``rate`` of the maskable pieces are."""
-        budget = (maskable.sum(1, keepdim=True) * self.rate + 0.5).floor()
+        """(b, n) bool: ``rate`` of the pieces, or of the words, those that come first in random ``order`` (b, n)."""
         if self.whole_words:
             order = order.gather(1, _word_numbers(batch))  # one draw a word
-        order = order.masked_fill(~maskable, 2.0)
-        order, index = order.sort(dim=1, stable=True)
-        taken = maskable.gather(1, index).cumsum(1)  # how many have been taken with this one
-        if self.whole_words:  # a word is taken if half of it or more fits
-            first, last = torch.searchsorted(order, order), torch.searchsorted(order, order, right=True)
-            taken = taken.gather(1, last - 1) - (last - first) / 2
-        first_of_all = order == order[:, :1]
-        chosen = ((taken <= budget) | first_of_all) & (order < 2.0)
+        order, index = order.masked_fill(~maskable, 2.0).sort(dim=1, stable=True)
+        rank = F.pad((order[:, 1:] != order[:, :-1]).cumsum(1), (1, 0))  # of its word, or of itself
+        number = rank.masked_fill(order == 2.0, -1).amax(1, keepdim=True) + 1
+        budget = (number * self.rate + 0.5).floor().clamp(min=1)
+        chosen = (rank < budget) & (order < 2.0)
         return torch.zeros_like(maskable).scatter(1, index, chosen)
 
     def loss(self, model: MaskedModel, batch: Batch) -> Loss:
@@ -97,7 +98,9 @@ class Masked:
         if batch.ids is None or batch.target_ids is None:
             raise ValueError("the batch has no target_ids: corrupt it first")
         if bool(((batch.ids == self.mask_id) & (batch.target_ids < 0)).any()):
-            raise ValueError("a mask symbol stands where nothing is to be predicted: the model would learn to ignore it")
+            raise ValueError(
+                "a mask symbol stands where nothing is to be predicted: the model would learn to ignore it"
+            )
         chosen = batch.target_ids >= 0
         counts = chosen.sum(1)
         positions = chosen.int().argsort(dim=1, descending=True, stable=True)[:, : int(counts.max())]
