@@ -255,17 +255,18 @@ def _dense(character: str) -> bool:
     return is_unspaced(character)
 
 
-def pair_problem(documents: int, longest: int, lines: int) -> str | None:
+def pair_problem(documents: int, longest: int, lines: int | None = None) -> str | None:
     """Why next-sentence pairs cannot be drawn from a corpus, or None.
 
-    ``longest``: sentences of its longest document; ``lines``: sentences in all.  A true neighbour needs a document of
-    two sentences, a random one needs another document (BERT, 3.1); otherwise one class would be missing or wrong.
+    ``longest``: sentences of its longest document; ``lines``: sentences in all, of which a tenth must have a next one.
+    A true neighbour needs a document of two sentences, a random one needs another document (BERT, 3.1); otherwise one
+    class would be missing or wrong.
     """
     found = f"{documents:,} document{'s' * (documents != 1)}, longest has {longest:,} sentence{'s' * (longest != 1)}"
     if documents < 2:
         return f"{found}: next-sentence prediction needs at least 2 documents (blank lines separate them)"
     if longest < 2:
         return f"{found}: next-sentence prediction needs documents of 2 sentences or more (no blank line between them)"
-    if 10 * (lines - documents) < lines:
+    if lines is not None and 10 * (lines - documents) < lines:
         return f"{found}: only {lines - documents:,} of {lines:,} have a next sentence (blank lines separate documents)"
     return None

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polysemy.core.errors import InputError
-from polysemy.data.corpus import pair_problem
 from polysemy.text.tokens import Tokens
 
 FORMAT = 1
@@ -60,20 +59,8 @@ class Shards:
 
     @property
     def longest_document(self) -> int:
-        """Sentences of the longest document."""
+        """Sentences of the longest document (see ``corpus.pair_problem``)."""
         return int(np.diff(self.documents).max(initial=0))
-
-    @property
-    def has_documents(self) -> bool:
-        """Whether true and random next sentences can be drawn (see ``corpus.pair_problem``)."""
-        return pair_problem(len(self.documents) - 1, self.longest_document, len(self.sentences) - 1) is None
-
-    def count_ids(self, vocab_size: int) -> NDArray[np.int64]:
-        """(vocab_size,) how often each id stands in the shards."""
-        counts = np.zeros(vocab_size, dtype=np.int64)
-        for start in range(0, len(self.ids), BUFFER):
-            counts += np.bincount(self.ids[start : start + BUFFER], minlength=vocab_size)
-        return counts
 
 
 _AGAIN = "Delete the folder: they are made again."

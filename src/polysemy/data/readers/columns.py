@@ -139,8 +139,10 @@ def find_label(names: Sequence[str], rows: Sequence[Row], text: Sequence[str]) -
     rest = [name for name in names if name not in text]
     if (name := named(rest, LABEL_NAMES)) is not None:
         return name
-    values = {name: len({row.get(name, "") for row in rows}) for name in rest}
-    repeated = [name for name in rest if 2 <= values[name] <= max(2, len(rows) // 2)]
+    values = {
+        name: len({row.get(name, "") for row in rows}) for name in rest if name.strip().lower() not in OTHER_NAMES
+    }
+    repeated = [name for name in values if 2 <= values[name] <= max(2, len(rows) // 2)]
     return min(repeated, key=values.__getitem__, default=None)
 
 

@@ -81,10 +81,14 @@ def labelled_lines(lines: Sequence[str], *, sure: bool = False) -> bool:
     ``sure`` (for raw text, which may begin its lines alike by chance) asks for labels that are numbers or begin with
     ``__label__``.
     """
-    pairs = [line.split(None, 1) for line in lines]
-    if len(lines) < 2 or any(len(pair) < 2 for pair in pairs):
+    pairs = [line.lstrip(" \t").partition(" ") for line in lines]
+    if (
+        len(lines) < 2
+        or not all(space for _, space, _ in pairs)
+        or 2 * sum(bool(t.strip()) for *_, t in pairs) < len(lines)
+    ):
         return False
-    labels = {pair[0] for pair in pairs}  # one alone in the first rows of a file that is sorted by label
+    labels = {label for label, _, _ in pairs}  # one alone in the first rows of a file that is sorted by label
     if sure and not all(re.fullmatch(r"\d{1,2}|__label__\S+", label) for label in labels):
         return False
     return (len(labels) >= 2 or len(lines) >= 20) and len(labels) <= 100 and 2 * len(labels) <= max(4, len(lines))
