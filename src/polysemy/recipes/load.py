@@ -258,13 +258,13 @@ def _load_huggingface(path: Path, config: dict[str, Any]) -> Model:
 def _load_vectors(path: Path) -> Model:
     from polysemy.interop.word_vectors import read_vectors
     from polysemy.text.vocabulary import WordTokenizer
+    from polysemy.text.words import Segmenter
 
     vectors = read_vectors(path)
-    tokenizer = WordTokenizer.from_words(vectors.words)
+    tokenizer = WordTokenizer(vectors.words, Segmenter())
     dim = int(vectors.matrix.shape[1])
     system = build("word2vec", {"vocab_size": tokenizer.vocab_size, "dim": dim}, 0)
     with torch.no_grad():
-        table = system.vectors.weight if isinstance(system.vectors, nn.Embedding) else system.vectors
-        table[0] = 0.0
-        table[1:] = torch.from_numpy(np.ascontiguousarray(vectors.matrix))
+        system.vectors[0] = 0.0
+        system.vectors[1:] = torch.from_numpy(np.ascontiguousarray(vectors.matrix))
     return Model("word2vec", system.eval(), tokenizer, str(path), vectors.ledger)

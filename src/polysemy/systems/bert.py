@@ -55,6 +55,12 @@ SIZES: dict[str, dict[str, Any]] = {
     "large": _size(24, 1024, 16, 512),
 }
 
+# Pretraining of the smaller sizes.  The paper's rate is 1e-4 with batches of 256, for base and large.
+PRETRAINING: dict[str, dict[str, Any]] = {
+    "train": {"lr": 5e-4, "warmup": 0.1, "weight_decay": 0.01, "clip": 1.0},
+    "batch": {"batch_size": 32},
+}
+
 
 class BERTEmbeddings(nn.Module):
     """Token + position + segment embeddings, normalised (fig. 2)."""

@@ -36,6 +36,8 @@ SIZES: dict[str, dict[str, Any]] = {
     "original": {"hidden_size": 4096, "proj_size": 512, "filters": FILTERS_2048, "num_highways": 2},
 }
 
+PRETRAINING: dict[str, Any] = {"train": {"lr": 2e-3, "warmup": 0.05}, "batch": {"batch_words": 1024}}
+
 
 @dataclass(frozen=True)
 class ELMoConfig:

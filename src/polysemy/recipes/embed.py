@@ -1,0 +1,193 @@
+"""A file of texts -> a file of vectors: one entry a line, in input order, in memory that does not grow with the file."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polysemy.core.errors import InputError
+from polysemy.core.files import atomic
+from polysemy.core.ledger import Ledger
+from polysemy.core.reporter import Reporter, Silent
+from polysemy.data.readers.lines import read_lines
+from polysemy.recipes.load import embedded, load
+
+LINES_A_CHUNK = 512
+Unit = Literal["word", "sentence"]
+
+
+@dataclass(frozen=True)
+class EmbedResult:
+    """What was written."""
+
+    output: str
+    count: int  # lines
+    words: int
+    unknown_words: int
+    dim: int
+    ledger: Ledger
+
+    def lines(self) -> list[str]:
+        unknown = f", {self.unknown_words:,} without a vector (zeros)" if self.unknown_words else ""
+        return [f"{self.count:,} lines, {self.words:,} words of {self.dim} numbers{unknown} -> {self.output}"]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"output": self.output, "lines": self.count, "words": self.words, "unknown_words": self.unknown_words,
+                "dim": self.dim, "ledger": self.ledger.to_json()}  # fmt: skip
+
+
+class Writer(Protocol):
+    """One entry a line: (words, dim), (layers, words, dim) or (dim,)."""
+
+    def write(self, line: int, text: str, vectors: NDArray[np.float32]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class NpzWriter:
+    """``numpy.load(F)["12"]`` is line 12 (from 0)."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True)
+
+    def write(self, line: int, text: str, vectors: NDArray[np.float32]) -> None:
+        entry = zipfile.ZipInfo(f"{line}.npy", date_time=(1980, 1, 1, 0, 0, 0))  # same input, same bytes
+        with self.file.open(entry, "w", force_zip64=True) as stream:
+            np.lib.format.write_array(stream, np.ascontiguousarray(vectors), allow_pickle=False)
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class ParquetWriter:
+    """Columns line, text, shape and vectors (flat)."""
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self.pa = pa
+        self.schema = pa.schema(
+            [("line", pa.int64()), ("text", pa.string()), ("shape", pa.list_(pa.int32())),
+             ("vectors", pa.list_(pa.float32()))]
+        )  # fmt: skip
+        self.file = pq.ParquetWriter(path, self.schema)
+        self.rows: list[tuple[int, str, Sequence[int], NDArray[np.float32]]] = []
+
+    def write(self, line: int, text: str, vectors: NDArray[np.float32]) -> None:
+        self.rows.append((line, text, vectors.shape, vectors.ravel()))
+        if len(self.rows) >= LINES_A_CHUNK:
+            self._flush()
+
+    def _flush(self) -> None:
+        columns = list(zip(*self.rows, strict=True)) if self.rows else [[], [], [], []]
+        arrays = [self.pa.array(c, type=f.type) for c, f in zip(columns, self.schema, strict=True)]
+        self.file.write_batch(self.pa.record_batch(arrays, schema=self.schema))
+        self.rows = []
+
+    def close(self) -> None:
+        self._flush()
+        self.file.close()
+
+
+class Hdf5Writer:
+    """``h5py.File(F)["12"]`` is line 12 (from 0); its text is the attribute ``text``."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            import h5py
+        except ImportError as error:
+            raise InputError("h5py is not installed", do="pip install 'polysemy[elmo]' or write .npz.") from error
+        self.file = h5py.File(path, "w")
+
+    def write(self, line: int, text: str, vectors: NDArray[np.float32]) -> None:
+        self.file.create_dataset(str(line), data=vectors).attrs["text"] = text
+
+    def close(self) -> None:
+        self.file.close()
+
+
+WRITERS: dict[str, type[NpzWriter] | type[ParquetWriter] | type[Hdf5Writer]] = {
+    ".npz": NpzWriter,
+    ".parquet": ParquetWriter,
+    ".h5": Hdf5Writer,
+}
+
+
+def embed_file(
+    model_ref: str,
+    source: Path,
+    output: Path,
+    *,
+    layer: str = "last",
+    unit: Unit = "word",
+    exact: bool = False,
+    encoding: str = "utf-8",
+    reporter: Reporter | None = None,
+) -> EmbedResult:
+    """Every line of ``source`` becomes one entry of ``output``, empty and repeated ones too.
+
+    Raises InputError for an unknown format, layer or unit before anything is read.
+    """
+    reporter = reporter or Silent()
+    if output.suffix not in WRITERS:
+        raise InputError(f"cannot write {output.suffix or 'a file without a suffix'}", where=str(output), do="Use .npz, .parquet or .h5.")
+    if unit not in ("word", "sentence"):
+        raise InputError(f"unknown unit {unit!r}", do="Use word or sentence.")
+    chosen = _layer(layer)
+    model = load(model_ref)
+    lines = words = unknown = dim = 0
+    reporter.start("embedding", float(max(source.stat().st_size, 1)) if source.is_file() else 1.0, "bytes")
+    done = 0.0
+    with atomic(output) as part, ExitStack() as stack:
+        writer: Writer = WRITERS[output.suffix](part)
+        stack.callback(writer.close)
+        for chunk in _chunks(source, encoding):
+            items = [model.tokenizer.encode(text) for text in chunk]
+            for text, item, state in zip(chunk, items, model.states(items, pooling="mean", exact=exact), strict=True):
+                one = embedded(item, state, model.tokenizer, "last" if chosen == "all" else chosen)
+                words, unknown, dim = words + len(item.words), unknown + int((~one.known).sum()), state.shape[-1]
+                writer.write(lines, text, select(one.layers if chosen == "all" else one.vectors, one.known, unit))
+                lines += 1
+                done += len(text.encode("utf-8", "surrogatepass")) + 1
+            reporter.advance(done, f"{words:,} words")
+    reporter.stop()
+    model.ledger.add("read", "lines", lines)
+    if unknown:
+        model.ledger.add("unknown", "words without a vector", unknown)
+    return EmbedResult(str(output), lines, words, unknown, dim, model.ledger)
+
+
+def select(vectors: NDArray[np.float32], known: NDArray[np.bool_], unit: Unit) -> NDArray[np.float32]:
+    """A vector a word, or their mean over the known words (zeros where none is)."""
+    if unit == "word":
+        return vectors
+    kept = vectors[..., known, :]
+    return kept.mean(-2) if kept.shape[-2] else np.zeros((*vectors.shape[:-2], vectors.shape[-1]), dtype=np.float32)
+
+
+def _layer(layer: str) -> Literal["last", "mean", "all"] | int:
+    if layer in ("last", "mean", "all"):
+        return layer  # type: ignore[return-value]
+    try:
+        return int(layer)
+    except ValueError:
+        raise InputError(f"unknown layer {layer!r}", do="Use last, mean, all or a number.") from None
+
+
+def _chunks(source: Path, encoding: str) -> Iterator[list[str]]:
+    chunk: list[str] = []
+    for _, text in read_lines(source, encoding=encoding):
+        chunk.append(text)
+        if len(chunk) == LINES_A_CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
