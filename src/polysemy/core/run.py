@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import math
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 from polysemy.core.config import read_yaml, to_dict, write_yaml
 from polysemy.core.environment import environment
@@ -31,7 +33,7 @@ class Run:
     def __init__(self, path: Path, recipe: dict[str, Any], *, writer: bool) -> None:
         self.path, self.recipe, self.writer = path, recipe, writer
         self._lock: int | None = None
-        self._metrics: IO[str] | None = None
+        self._metrics: FileIO | None = None
         self._made_folder = False
         self.resumed = False
 
@@ -90,9 +92,10 @@ class Run:
             return
         try:
             if self._metrics is None:
-                self._metrics = (self.path / METRICS).open("a", encoding="utf-8")
-            self._metrics.write(json.dumps(_finite(row), ensure_ascii=False) + "\n")
-            self._metrics.flush()
+                self._metrics = (self.path / METRICS).open("ab", buffering=0)
+            line = (json.dumps(_finite(row), ensure_ascii=False) + "\n").encode()
+            if self._metrics.write(line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             raise InputError(
                 f"cannot write: {error.strerror or error}",

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -18,9 +18,7 @@ from polysemy.data.batch import Batch
 from polysemy.data.order import Ints, batches_by_length, shuffled
 from polysemy.data.pairs import PairLoader
 from polysemy.data.sentences import SentenceLoader
-
-if TYPE_CHECKING:
-    from polysemy.data.shards import Shards
+from polysemy.data.shards import Shards
 from polysemy.text.tokens import Special
 
 __all__ = [

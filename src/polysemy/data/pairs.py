@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_right
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,9 +15,7 @@ from polysemy.core.errors import InputError
 from polysemy.core.seeds import derive, numpy_generator
 from polysemy.data.batch import Batch
 from polysemy.data.order import shuffled
-
-if TYPE_CHECKING:
-    from polysemy.data.shards import Shards
+from polysemy.data.shards import Shards
 from polysemy.text.tokens import Special
 
 
@@ -36,9 +34,10 @@ class PairLoader:
     Documents are cut into chunks of as many sentences as fit.  A chunk is split into A and B at a sentence boundary
     that is drawn anew each epoch; in half of the batch the Bs are exchanged between documents, so that all text is
     still seen.  A chunk that is one sentence is A of a random pair, its B drawn from all other documents, unless it
-    fills the sequence: then it is split where the word nearest its middle begins.  A random pair that is too long loses the start of A and the end of B, as
-    in the paper's code.  InputError for fewer than two documents, or without a document of two sentences: there every
-    pair would be of one class.
+    fills the sequence: then it is split where the word nearest its middle begins.  A random pair that is too long loses
+    the start of A and the end of B, as in the paper's code.
+
+    InputError for fewer than two documents, or without a document of two sentences: every pair would be of one class.
     """
 
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -15,9 +15,7 @@ from polysemy.core.files import atomic
 from polysemy.core.seeds import derive, numpy_generator
 from polysemy.data.batch import Batch
 from polysemy.data.order import Ints, shuffled
-
-if TYPE_CHECKING:
-    from polysemy.data.shards import Shards
+from polysemy.data.shards import Shards
 from polysemy.text.characters import SENTENCE_BEGIN, SENTENCE_END, character_ids
 from polysemy.text.tokens import Special
 

@@ -45,7 +45,9 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str
             tied[name] = seen[key]
         else:
             seen[key] = name
-            stored[name] = tensor.detach().to("cpu").contiguous()
+            whole = tensor.detach().to("cpu").contiguous()
+            # the library refuses views of a memory that is larger
+            stored[name] = whole if whole.untyped_storage().nbytes() == whole.nbytes else whole.clone()
     # one key, because the library writes several in the order of a hash
     metadata = {"polysemy": json.dumps({**header, "tied": tied}, ensure_ascii=False)}
     with atomic(path) as part:
