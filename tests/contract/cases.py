@@ -10,13 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from polysemy.data.batch import Batch
+from polysemy.objectives.bidirectional import Bidirectional
 from polysemy.objectives.masked import Masked
 from polysemy.systems import find, resolve
 from polysemy.text.tokens import Special
 
 VOCAB_SIZE = 40
 SPECIAL = Special(pad=0, unk=1, begin=2, end=3, mask=4)
-HIDDEN_WORD, HIDDEN_CHARACTER = 1, 200  # row of ``characters`` and a character that stand at masked positions only
+HIDDEN_WORD = 1  # the row of ``characters`` that stands at masked positions only
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Case:
 
     config: dict[str, Any]
     objective: Callable[[], Any]
-    poison: Callable[[nn.Module], Tensor]  # the parameter's rows that only masked positions read, to be filled with NaN
+    poison: Callable[[nn.Module, Batch], object]  # makes, in place, whatever only masked positions read unreadable
     sees: Literal["both", "halves", "past"]  # which neighbours a position's state may depend on
     attentions: int = 0  # calls of attend() in one forward
     still: tuple[str, ...] = ()  # ends of names of parameters whose gradient is zero by nature
@@ -38,10 +39,19 @@ CASES: dict[str, Case] = {
             "dropout": 0.1,
         },
         objective=lambda: Masked(SPECIAL, VOCAB_SIZE, rate=0.4),
-        poison=lambda model: model.embed.token.weight[SPECIAL.pad],
+        poison=lambda model, batch: model.embed.token.weight[SPECIAL.pad].fill_(float("nan")),
         sees="both",
         attentions=3,
         still=(".key.bias",),  # adds the same to every score of a query
+    ),
+    "elmo": Case(
+        config={
+            "vocab_size": VOCAB_SIZE, "filters": ((1, 8), (2, 8), (3, 16)), "char_dim": 6, "slots": 8, "num_highways": 1,
+            "hidden_size": 24, "proj_size": 8, "dropout": 0.1,
+        },
+        objective=lambda: Bidirectional(VOCAB_SIZE, samples=12),
+        poison=lambda model, batch: batch.characters[HIDDEN_WORD].fill_(10_000),  # no such character
+        sees="halves",
     ),
 }  # fmt: skip
 
@@ -68,7 +78,7 @@ def make_batch(lengths: list[int], seed: int = 0) -> Batch:
     ids = ids.masked_fill(position == 0, 2).masked_fill(position == length - 1, 3).masked_fill(~mask, 0)
     inner = mask & (position > 0) & (position < length - 1)
     characters = torch.randint(1, 150, (VOCAB_SIZE, 8), generator=draw)
-    characters[0], characters[HIDDEN_WORD] = 0, HIDDEN_CHARACTER
+    characters[0] = 0
     return Batch(
         size=size,
         ids=ids,

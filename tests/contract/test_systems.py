@@ -11,8 +11,10 @@ from torch import Tensor, nn
 
 from polysemy.data.batch import Batch
 from polysemy.nn.attend import record_attention
-from polysemy.systems import SYSTEMS, module_of
+from polysemy.systems import SYSTEMS, find, module_of, resolve
 from polysemy.train.checkpoint import read_tensors, write_tensors
+from polysemy.train.optimize import Optimizer
+from polysemy.train.settings import TrainSettings
 from tests.contract.cases import CASES, build, make_batch, row, states
 
 pytestmark = pytest.mark.parametrize(
@@ -94,7 +96,7 @@ def test_nan_at_a_masked_position_stays_there(name: str) -> None:
     assert batch.mask is not None
     before = states(name, model, batch)
     with torch.no_grad():
-        CASES[name].poison(model).fill_(float("nan"))
+        CASES[name].poison(model, batch)
     after = states(name, model, batch)
     for a, b in zip(before, after, strict=True):
         torch.testing.assert_close(a[batch.mask], b[batch.mask], atol=1e-6, rtol=0)
@@ -151,17 +153,15 @@ def test_every_parameter_learns(name: str) -> None:
 
 
 def test_it_overfits_one_batch(name: str) -> None:
-    model, batch = build(name, dropout=0.0).train(), make_batch(LENGTHS)
-    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.01)
     objective = CASES[name].objective()
-    corrupted = objective.corrupt(batch, torch.Generator().manual_seed(5))
+    corrupted = objective.corrupt(make_batch(LENGTHS), torch.Generator().manual_seed(5))
+    model = build(name, dropout=0.0).train()
+    optimizer = Optimizer(model, TrainSettings(steps=80, lr=0.02, weight_decay=0.0))
     losses = []
     for _ in range(80):
-        torch.manual_seed(0)
         loss = objective.loss(model, corrupted)
-        optimizer.zero_grad()
         (loss.total / loss.count).backward()
-        optimizer.step()
+        optimizer.step(1.0)
         losses.append(float(loss.total.detach() / loss.count))
     assert losses[-1] < 0.1 * losses[0]
 
@@ -203,10 +203,9 @@ def test_size_follows_from_the_configuration(name: str) -> None:
         assert module_of(name).parameters(model.config) == sum(p.numel() for p in model.parameters())
 
 
-def test_the_first_size_is_the_smallest(name: str) -> None:
-    module = module_of(name)
-    config = next(iter(SYSTEMS[name].model.rpartition(":")[2:]))
-    sizes = [module.parameters(getattr(module, config).Config(**fields)) for fields in module.SIZES.values()]
+def test_sizes_rise(name: str) -> None:
+    module, config = module_of(name), resolve(find(name).model).Config
+    sizes = [module.parameters(config(**fields)) for fields in module.SIZES.values()]
     assert sizes == sorted(sizes)
 
 
