@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from polysemy.core.reporter import Reporter, Silent
 from polysemy.data.loader import Loader
 from polysemy.train.guard import deterministic
-from polysemy.train.update import Update
+from polysemy.train.update import NotFiniteError, Update
 
 TRIAL_STEPS = 1000  # the length of run that the trial pretends to be the start of
 WARM = 2  # steps that compile, allocate and fill caches, and are not counted
@@ -29,7 +29,8 @@ def calibrate(
     """Steps of training that fit into ``seconds``, the trial itself and ``evaluations`` of ``evaluate`` included.
 
     ``make_update(steps)`` builds an update for a run of that many steps; afterwards its model has its weights back.
-    The trial takes batches from all over an epoch, because their cost differs.  May be 0.
+    The trial takes batches from all over an epoch, because their cost differs.  May be 0.  All
+    processes of a group get the same number.
     """
     began = time.perf_counter()
     (reporter or Silent()).say("measuring how many steps the budget pays for")
@@ -38,15 +39,21 @@ def calibrate(
     kept = {name: tensor.detach().clone() for name, tensor in tensors.items()}
     limit = min(max(seconds * SHARE, LEAST_SECONDS), MOST_SECONDS)
     costs: list[float] = []
+    going = True
     with deterministic():
-        while len(costs) <= WARM or (time.perf_counter() - began < limit and len(costs) < TRIAL_STEPS):
+        while going:
             at = int(GOLDEN * len(costs) % 1 * loader.steps_per_epoch)
             start = time.perf_counter()
             batch = loader.batch(at)
             ready = time.perf_counter()
-            update.step(batch, len(costs))
+            try:
+                update.step(batch, len(costs))
+            except NotFiniteError:  # the run itself will say so
+                update.load(kept, values)
             # the loop makes one batch while it trains on another
             costs.append(max(ready - start, time.perf_counter() - ready))
+            time_left = time.perf_counter() - began < limit and len(costs) < TRIAL_STEPS
+            going = update.group.any(time_left or len(costs) <= WARM)
     evaluation = 0.0
     if evaluate is not None and evaluations:
         start = time.perf_counter()
@@ -55,4 +62,4 @@ def calibrate(
     update.load(kept, values)
     cost = sum(costs[WARM:]) / len(costs[WARM:])
     left = seconds - (time.perf_counter() - began) - evaluations * evaluation
-    return max(int(left * (1 - MARGIN) / cost), 0)
+    return min(update.group.gather(max(int(left * (1 - MARGIN) / cost), 0)))

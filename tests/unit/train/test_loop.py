@@ -231,6 +231,23 @@ def test_kernels_run_under_the_same_loop_and_resume(tmp_path):
     assert torch.equal(whole.table, resumed.table) and resumed.calls == whole.calls[3:]
 
 
+def test_calibration_survives_a_rate_that_diverges_and_restores_what_it_spoilt():
+    model = Kernel(fails_at=0.001)
+    s = TrainSettings(100)
+    assert calibrate(lambda n: KernelUpdate(model, replace(s, steps=n)), Blocks(), 5.0) > 0
+    assert len(model.calls) > 3 and (model.table == 0).all()
+
+
+class Blocks(Lines):
+    def batch(self, step):
+        from polysemy.data.loader import Block
+
+        return Block(np.zeros(3, np.int32), np.asarray([0, 3]))
+
+    def words(self, step):
+        return 3
+
+
 def test_calibration_fits_steps_into_the_time_and_leaves_the_weights_alone():
     import time
 
