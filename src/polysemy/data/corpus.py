@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,8 +16,8 @@ from polysemy.data.readers.conll import read_conll
 from polysemy.data.readers.conllu import read_conllu
 from polysemy.data.readers.detect import Kind, detect, why_not_text
 from polysemy.data.readers.lines import check_encoding, check_text, read_lines
-from polysemy.data.readers.table import SAMPLE_ROWS, read_table, table_layout
-from polysemy.text.words import is_unspaced, sentences
+from polysemy.data.readers.table import read_table, sample_rows, table_layout
+from polysemy.text.words import join_words, sentences
 
 LONG_CELL = 400  # characters: a longer line of a table's cell is cut into sentences
 # Fields of a JSON record that hold the text, in this order.
@@ -141,7 +139,7 @@ class Corpus:
                 self.notes.append(f"{name}: labelled file; its words are read, its tags are left out")
             return Source(path, name, kind)
         names = table_layout(path, self.encoding).names
-        rows = [row for _, row in islice(read_table(path, encoding=self.encoding), SAMPLE_ROWS)]
+        rows = sample_rows(path, self.encoding)
         if columns is not None:
             chosen = [resolve(column, names, str(path)) for column in columns]
         elif kind == "jsonl":
@@ -152,7 +150,7 @@ class Corpus:
             raise InputError(
                 f"no column of running text among {', '.join(names)}",
                 where=str(path),
-                do="Name it: --text-column NAME.",
+                do="Name the columns that hold the text.",
             )
         left = [column for column in names if column not in chosen]
         note = f"{name}: text from {', '.join(chosen)}" + (f"; left out: {', '.join(left)}" if left else "")
@@ -234,25 +232,6 @@ _READERS = {
     "conll": _read_labelled,
     "conllu": _read_labelled,
 }
-
-
-def join_words(words: Iterable[str]) -> str:
-    """Words joined by spaces, but for two neighbours in a script that is written without them (Chinese characters)."""
-    out: list[str] = []
-    dense = False
-    for word in words:
-        if not word:
-            continue
-        if out and not (dense and _dense(word[0])):
-            out.append(" ")
-        out.append(word)
-        dense = _dense(word[-1])
-    return "".join(out)
-
-
-@lru_cache(maxsize=1 << 16)
-def _dense(character: str) -> bool:
-    return is_unspaced(character)
 
 
 def pair_problem(documents: int, longest: int, lines: int | None = None) -> str | None:

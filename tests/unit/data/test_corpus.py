@@ -11,7 +11,7 @@ import zstandard
 
 from polysemy.core.errors import InputError
 from polysemy.core.ledger import Ledger
-from polysemy.data.corpus import Corpus, Line, cell_lines, join_words, pair_problem
+from polysemy.data.corpus import Corpus, Line, cell_lines, pair_problem
 from tests.data import need
 
 
@@ -153,10 +153,9 @@ def test_labelled_files_give_their_words(tmp_path: Path) -> None:
     assert corpus.notes == ["a.txt: labelled file; its words are read, its tags are left out"]
 
 
-def test_words_of_scripts_without_spaces_are_joined_without_them() -> None:
-    assert join_words(["高", "勇", "：", "Java", "工", "程"]) == "高勇 ： Java 工程"
-    assert join_words(["a", "", "b"]) == "a b"
-    assert join_words(["1", "9", "年", "生"]) == "1 9 年生"
+def test_labelled_characters_are_joined_without_spaces(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.bmes", "高 B-NAME\n勇 E-NAME\n， O\nJava O\n1 O\n9 O\n年 O\n生 O\n")
+    assert texts(path) == ["高勇， Java 1 9 年生"]
 
 
 def test_long_cells_are_cut_into_sentences_and_nothing_is_lost() -> None:
@@ -202,6 +201,6 @@ def test_real_corpora(names: list[str], lines: int | None, documents: int) -> No
 
 def test_all_novels_are_read() -> None:
     corpus = Corpus(need("english_novels"))
-    words = sum(len(line.text.split()) for line in corpus)
+    words = sum(line.text.count(" ") + 1 for line in corpus)
     assert len(corpus.sources) == 98 and 13_500_000 < words < 14_500_000  # "14 M words"
     assert corpus.ledger.count("repaired", "byte-order mark taken away") == 98

@@ -23,7 +23,7 @@ def random_spans(pick: random.Random, length: int) -> set[Span]:
     return found
 
 
-@pytest.mark.parametrize("source, target", product(SCHEMES, SCHEMES))
+@pytest.mark.parametrize("source, target", list(product(SCHEMES, SCHEMES)))
 def test_conversion_keeps_every_span_and_comes_back(source: Scheme, target: Scheme) -> None:
     pick = random.Random(f"{source}{target}")
     for _ in range(200):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from polysemy.data.readers.conll import looks_like_conll
 from polysemy.data.readers.conllu import looks_like_conllu
-from polysemy.data.readers.lines import binary_kind, first_bytes, read_lines
+from polysemy.data.readers.lines import beginning, binary_kind, first_bytes, read_lines
 from polysemy.data.readers.table import labelled_lines, suffix, tabs_agree
 
 Kind = Literal["text", "table", "jsonl", "conll", "conllu"]
-SAMPLE_LINES = 2000
-
 TEXT_SUFFIXES = (
     "",
     ".txt",
@@ -64,7 +61,8 @@ def detect(path: Path, encoding: str) -> Kind:
         return "conllu"
     if kind in (".jsonl", ".ndjson"):
         return "jsonl"
-    lines = [line for _, line in islice(read_lines(path, encoding=encoding, cut=True), SAMPLE_LINES)]
+    numbered = beginning(read_lines(path, encoding=encoding, cut=True), lambda line: len(line[1]))
+    lines = [line for _, line in numbered]
     filled = [line for line in lines if line.strip()]
     if filled and looks_like_conllu(filled):
         return "conllu"

@@ -6,8 +6,9 @@ import codecs
 import gzip
 import unicodedata
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from polysemy.core.errors import InputError
 from polysemy.core.ledger import Ledger
@@ -15,6 +16,7 @@ from polysemy.core.ledger import Ledger
 BLOCK_BYTES = 1 << 20
 LINE_LIMIT = 1 << 20  # characters: longer lines of a corpus are cut at white space, so that memory stays bounded
 CELL_LIMIT = 1 << 26  # characters: a longer line of a labelled file is a mistake
+SAMPLE_ITEMS, SAMPLE_CHARACTERS = 2000, 1 << 21  # of the beginning of a file, from which its format is judged
 
 # First bytes of files that hold no text, with the name that a person knows them by.
 MAGIC: tuple[tuple[bytes, str], ...] = (
@@ -129,6 +131,21 @@ def binary_kind(head: bytes, encoding: str = "utf-8") -> str | None:
         return "encoded in UTF-16 without a byte-order mark"
     controls = sum(sample.count(byte) for byte in (*range(9), *range(14, 27), *range(28, 32)))
     return "a binary file" if controls >= 8 and 50 * controls > len(sample) else None
+
+
+T = TypeVar("T")
+
+
+def beginning(items: Iterable[T], size: Callable[[T], int]) -> list[T]:
+    """The first lines or rows, as many as a sample holds; ``size`` gives the characters of one."""
+    out: list[T] = []
+    characters = 0
+    for item in items:
+        out.append(item)
+        characters += size(item)
+        if len(out) >= SAMPLE_ITEMS or characters >= SAMPLE_CHARACTERS:
+            break
+    return out
 
 
 def check_text(path: Path, encoding: str) -> None:

@@ -13,10 +13,9 @@ from typing import Any, Literal
 from polysemy.core.errors import InputError
 from polysemy.core.ledger import Ledger
 from polysemy.data.readers.columns import find_label, find_text, looks_like_header, resolve
-from polysemy.data.readers.lines import read_lines
+from polysemy.data.readers.lines import beginning, read_lines
 from polysemy.data.readers.records import split_records
 
-SAMPLE_ROWS = 2000  # rows from which delimiter, quoting, header and columns are judged
 QUOTE_ROWS = 20_000  # rows that decide whether quotes in a TSV enclose cells or are letters
 PACKED = (".gz", ".zst")
 Format = Literal["delimited", "labelled", "jsonl", "parquet"]
@@ -47,12 +46,13 @@ def table_layout(path: Path, encoding: str = "utf-8") -> Layout:
     kind = suffix(path)
     if kind == ".parquet":
         return Layout("parquet", tuple(_parquet(path).schema_arrow.names))
-    sample = [line for _, line in islice(read_lines(path, encoding=encoding), SAMPLE_ROWS) if line.strip()]
+    numbered = beginning(read_lines(path, encoding=encoding), lambda line: len(line[1]))
+    sample = [line for _, line in numbered if line.strip()]
     if not sample:
         raise InputError("the table is empty", where=str(path))
     if kind in (".jsonl", ".ndjson") or (sample[0].startswith("{") and kind not in (".csv", ".tsv", ".tab")):
-        rows = (row for _, row in _json_rows(path, encoding))
-        return Layout("jsonl", tuple(dict.fromkeys(name for row in islice(rows, SAMPLE_ROWS) for name in row)))
+        records = beginning(_json_rows(path, encoding), _row_size)
+        return Layout("jsonl", tuple(dict.fromkeys(name for _, record in records for name in record)))
     if kind not in (".csv", ".tsv", ".tab") and not tabs_agree(sample):
         if labelled_lines(sample):
             return Layout("labelled", ("label", "text"))
@@ -64,7 +64,7 @@ def table_layout(path: Path, encoding: str = "utf-8") -> Layout:
     delimiter = _delimiter(path, encoding) if kind == ".csv" else "\t"
     quoted = kind == ".csv" or _quotes_enclose(path, encoding, delimiter)
     lines = read_lines(path, encoding=encoding)
-    first, *rest = [row for _, row in islice(_records(lines, delimiter, quoted, path), SAMPLE_ROWS)]
+    first, *rest = [cells for _, cells in beginning(_records(lines, delimiter, quoted, path), _cells_size)]
     header = looks_like_header(first, rest)
     names = tuple(cell.strip() for cell in first) if header else tuple(str(i + 1) for i in range(len(first)))
     return Layout("delimited", names, header, delimiter, quoted)
@@ -128,7 +128,7 @@ def find_columns(
     """
     path = Path(path)
     layout = table_layout(path, encoding)
-    rows = [row for _, row in islice(_rows(path, encoding, layout), SAMPLE_ROWS)]
+    rows = [row for _, row in beginning(_rows(path, encoding, layout), _row_size)]
     given = None if label is None else resolve(label, layout.names, str(path))
     others = [name for name in layout.names if name != given]
     texts = [resolve(name, layout.names, str(path)) for name in text or ()]
@@ -136,7 +136,7 @@ def find_columns(
         texts = [found]
     if not texts:
         raise InputError(
-            f"no column of text among {', '.join(layout.names)}", where=str(path), do="Name it with --text-column."
+            f"no column of text among {', '.join(layout.names)}", where=str(path), do="Name it (columns.text)."
         )
     return texts, given if given is not None else find_label(layout.names, rows, texts)
 
@@ -166,6 +166,19 @@ def _records(
     lines: Iterator[tuple[int, str]], delimiter: str, quoted: bool, path: Path, seen: list[str] | None = None
 ) -> Iterator[tuple[int, list[str]]]:
     return split_records(lines, delimiter, quoted=quoted, where=str(path), seen=seen)
+
+
+def _row_size(row: tuple[str, dict[str, str]]) -> int:
+    return sum(map(len, row[1].values()))
+
+
+def _cells_size(record: tuple[int, list[str]]) -> int:
+    return sum(map(len, record[1]))
+
+
+def sample_rows(path: Path, encoding: str = "utf-8") -> list[dict[str, str]]:
+    """The first rows of a table, from which its columns are judged."""
+    return [row for _, row in beginning(read_table(path, encoding=encoding), _row_size)]
 
 
 def _labelled_rows(path: Path, encoding: str) -> Iterator[tuple[str, dict[str, str]]]:
@@ -226,9 +239,9 @@ def _delimiter(path: Path, encoding: str) -> str:
     """The delimiter of a CSV file: the one that gives all first rows the same number of cells, at least two."""
     best, best_width = ",", 1
     for delimiter in (",", ";", "\t", "|"):
-        rows = islice(_records(read_lines(path, encoding=encoding), delimiter, True, path), SAMPLE_ROWS)
+        rows = _records(read_lines(path, encoding=encoding), delimiter, True, path)
         try:
-            widths = {len(cells) for _, cells in rows}
+            widths = {len(cells) for _, cells in beginning(rows, _cells_size)}
         except InputError:
             continue
         if len(widths) == 1 and (width := widths.pop()) > best_width:
@@ -243,14 +256,16 @@ def _quotes_enclose(path: Path, encoding: str, delimiter: str) -> bool:
     files) a sentence in quotation marks simply begins and ends with them.
     """
     seen: list[str] = []
-    cells = widths = 0
+    enclosed = reasons = cells = 0
+    widths: set[int] = set()
+    records = _records(read_lines(path, encoding=encoding), delimiter, True, path, seen)
     try:
-        expected: set[int] = set()
-        for _, row in islice(_records(read_lines(path, encoding=encoding), delimiter, True, path, seen), QUOTE_ROWS):
+        for _, row in islice(records, QUOTE_ROWS):
             cells += len(row)
-            expected.add(len(row))
-        widths = len(expected)
+            widths.add(len(row))
+            enclosed += len(seen)
+            reasons += sum(delimiter in value or '"' in value or "\n" in value for value in seen)
+            seen.clear()
     except InputError:
         return False
-    reasons = sum(delimiter in value or '"' in value or "\n" in value for value in seen)
-    return widths == 1 and bool(seen) and (reasons == len(seen) or cells == len(seen))
+    return len(widths) == 1 and enclosed > 0 and (reasons == enclosed or cells == enclosed)
