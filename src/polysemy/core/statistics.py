@@ -21,7 +21,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -177,15 +177,15 @@ def rank(
         raise ValueError("every system needs at least one trial")
     generator = np.random.default_rng(seed)
     resampled = _bootstrap([trial for rows in trials.values() for trial in rows], resamples, generator)
+    items = len(next(iter(trials.values()))[0].counts)
     systems: dict[str, _System] = {}
     column = 0
     for name, rows in trials.items():
         scores = np.array([trial.score() for trial in rows])
-        systems[name] = _System(scores, resampled[:, column : column + len(rows)], name in deterministic)
+        systems[name] = _System(scores, resampled[:, column : column + len(rows)], items, name in deterministic)
         column += len(rows)
-    items = len(next(iter(trials.values()))[0].counts)
-    estimates = {name: _estimate(system, items, level) for name, system in systems.items()}
-    pairs = {(a, b): _compare(a, b, systems[a], systems[b], items, level) for a, b in combinations(systems, 2)}
+    estimates = {name: system.estimate(level) for name, system in systems.items()}
+    pairs = {(a, b): systems[a].compare(systems[b], (a, b), level) for a, b in combinations(systems, 2)}
     return _stand(estimates, pairs, level)
 
 
@@ -217,39 +217,77 @@ def holm(p_values: Sequence[float]) -> list[float]:
 class _System:
     """Scores by seed (seeds,), the same resampled over items (resamples, seeds), and the two parts of the variance."""
 
-    def __init__(self, scores: Array, resampled: Array, deterministic: bool) -> None:
-        self.scores, self.resampled = scores, resampled
-        self.seeds = len(scores)
-        self.seeds_known = deterministic or self.seeds > 1
-        self.has_luck = not deterministic and self.seeds > 1
-        self.seed_variance = float(scores.var(ddof=1)) / self.seeds if self.has_luck else 0.0
-        self.item_variance = _shared(resampled) if self.has_luck else float(resampled.mean(1).var(ddof=1))
+    def __init__(self, scores: Array, resampled: Array, items: int, deterministic: bool) -> None:
+        self.scores, self.resampled, self.items = scores, resampled, items
+        self.mean = float(scores.mean())
+        seeds = len(scores)
+        self.seeds_known = deterministic or seeds > 1
+        has_luck = not deterministic and seeds > 1
+        self.luck = _Luck(
+            seed_variance=float(scores.var(ddof=1)) / seeds if has_luck else 0.0,
+            seed_df=max(1, seeds - 1),
+            item_variance=_shared(resampled) if has_luck else float(resampled.mean(1).var(ddof=1)),
+            item_df=min(items, len(resampled)) - 1,  # a bootstrap of few resamples is itself uncertain
+        )
+
+    def estimate(self, level: float) -> Estimate:
+        half = self.luck.half_width(1 - level)
+        return Estimate(
+            mean=self.mean,
+            low=max(0.0, self.mean - half),
+            high=min(1.0, self.mean + half),
+            per_seed=tuple(float(score) for score in self.scores),
+            seed_variance=self.luck.seed_variance,
+            item_variance=self.luck.item_variance,
+            items=self.items,
+            seeds_known=self.seeds_known,
+        )
+
+    def compare(self, other: _System, names: tuple[str, str], level: float) -> Comparison:
+        """The difference on the same resampled items; what both systems find hard falls out of it."""
+        a, b = self.luck, other.luck
+        crossed = float(np.cov(self.resampled.mean(1), other.resampled.mean(1))[0, 1])
+        luck = _Luck(
+            seed_variance=a.seed_variance + b.seed_variance,
+            seed_df=_welch((a.seed_variance, a.seed_df), (b.seed_variance, b.seed_df)),
+            item_variance=max(0.0, a.item_variance + b.item_variance - 2 * crossed),
+            item_df=a.item_df,
+        )
+        difference, half = self.mean - other.mean, luck.half_width(1 - level)
+        p = luck.p_value(abs(difference))
+        return Comparison(*names, difference, difference - half, difference + half, p)
 
 
-def _estimate(system: _System, items: int, level: float) -> Estimate:
-    mean = float(system.scores.mean())
-    half = _half_width(1 - level, system.seed_variance, system.seeds - 1, system.item_variance, items)
-    return Estimate(
-        mean=mean,
-        low=max(0.0, mean - half),
-        high=min(1.0, mean + half),
-        per_seed=tuple(float(score) for score in system.scores),
-        seed_variance=system.seed_variance,
-        item_variance=system.item_variance,
-        items=items,
-        seeds_known=system.seeds_known,
-    )
+class _Luck(NamedTuple):
+    """The two parts of a variance, each with its degrees of freedom."""
 
+    seed_variance: float
+    seed_df: float
+    item_variance: float
+    item_df: float
 
-def _compare(first: str, second: str, a: _System, b: _System, items: int, level: float) -> Comparison:
-    difference = float(a.scores.mean() - b.scores.mean())
-    crossed = _covariance(a.resampled.mean(1), b.resampled.mean(1))
-    item_variance = max(0.0, a.item_variance + b.item_variance - 2 * crossed)
-    seed_variance = a.seed_variance + b.seed_variance
-    df = _welch((a.seed_variance, a.seeds - 1), (b.seed_variance, b.seeds - 1))
-    half = _half_width(1 - level, seed_variance, df, item_variance, items)
-    p = _p_value(abs(difference), seed_variance, df, item_variance, items)
-    return Comparison(first, second, difference, difference - half, difference + half, p)
+    def half_width(self, alpha: float) -> float:
+        """Half-widths of the two parts, each with its own t quantile, in quadrature."""
+        from scipy.special import stdtrit
+
+        square = 0.0
+        for variance, df in ((self.seed_variance, self.seed_df), (self.item_variance, self.item_df)):
+            if variance > 0:
+                square += float(stdtrit(df, 1 - alpha / 2)) ** 2 * variance
+        return float(np.sqrt(square))
+
+    def p_value(self, difference: float) -> float:
+        """The alpha at which the interval of the difference just reaches 0, by bisection on its logarithm."""
+        if difference == 0 or self.seed_variance + self.item_variance <= 0:
+            return 1.0 if difference == 0 else 0.0
+        low, high = -12.0, 0.0  # powers of ten
+        for _ in range(50):
+            middle = (low + high) / 2
+            if self.half_width(10**middle) > difference:
+                low = middle
+            else:
+                high = middle
+        return float(10**high)
 
 
 def _stand(estimates: dict[str, Estimate], pairs: dict[tuple[str, str], Comparison], level: float) -> Standing:
@@ -284,40 +322,11 @@ def _shared(resampled: Array) -> float:
     return max(0.0, (total - diagonal) / (seeds * (seeds - 1)))
 
 
-def _covariance(x: Array, y: Array) -> float:
-    return float(np.cov(x, y)[0, 1])
-
-
-def _welch(*parts: tuple[float, int]) -> float:
+def _welch(*parts: tuple[float, float]) -> float:
     """Degrees of freedom of a sum of variances (Welch, Biometrika 34, 1947); parts of 0 do not count."""
     parts = tuple((variance, df) for variance, df in parts if variance > 0)
     total = sum(variance for variance, _ in parts)
     return float(total**2 / sum(variance**2 / df for variance, df in parts)) if parts else 1.0
-
-
-def _half_width(alpha: float, seed_variance: float, seed_df: float, item_variance: float, items: int) -> float:
-    """Half-widths of the two parts, each with its own t quantile, in quadrature."""
-    from scipy.special import stdtrit
-
-    square = 0.0
-    for variance, df in ((seed_variance, seed_df), (item_variance, items - 1)):
-        if variance > 0:
-            square += float(stdtrit(df, 1 - alpha / 2)) ** 2 * variance
-    return float(np.sqrt(square))
-
-
-def _p_value(difference: float, seed_variance: float, seed_df: float, item_variance: float, items: int) -> float:
-    """The alpha at which the interval of the difference just reaches 0, by bisection on its logarithm."""
-    if difference == 0 or seed_variance + item_variance <= 0:
-        return 1.0 if difference == 0 else 0.0
-    low, high = -12.0, 0.0  # powers of ten
-    for _ in range(50):
-        middle = (low + high) / 2
-        if _half_width(10**middle, seed_variance, seed_df, item_variance, items) > difference:
-            low = middle
-        else:
-            high = middle
-    return float(10**high)
 
 
 def _ratio(above: ArrayLike, below: ArrayLike) -> Array:
