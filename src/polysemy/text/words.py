@@ -74,6 +74,9 @@ _ASCII_TEXT = re.compile(
 _WHITESPACE = regex.compile(rf"[^{_SPACE}]++", regex.V1)
 _MAY_BE_UNSPACED = re.compile("[\u0e00-\u1dff\u2e80-\ud7ff\uf900-\U0010ffff]")  # a quick look before the exact one
 _NEEDS_SCRIPT = regex.compile(rf"[{_UNSPACED}]", regex.V1)
+_UNSPACED_OR_MARK = regex.compile(
+    rf"[{_UNSPACED}\u3001-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]", regex.V1
+)
 _HAN = regex.compile(r"\p{Han}", regex.V1)
 _KANA_CHARACTER = regex.compile(rf"[{_KANA}]", regex.V1)
 _MARKS = regex.compile(r"\p{M}++", regex.V1)
@@ -108,6 +111,7 @@ class Words:
     words: list[str]  # cleaned, NFC
     spans: list[Span]  # of ``source``
     moved: dict[int, list[Span]] = field(default_factory=dict)
+    blank: frozenset[int] = frozenset()  # words given by the user in which there is nothing to see: they have no piece
 
 
 class Segmenter:
@@ -174,6 +178,15 @@ class Segmenter:
         if not _has_unspaced(text):
             return [match.span(1) for match in _SPACED_TEXT.finditer(text)]
         return self._cut_mixed(text)
+
+    def parts(self, word: str) -> list[Span]:
+        """Words inside a clean word that somebody else cut: ``9pm.`` holds two; a run of Han characters is one.
+
+        What this segmenter cut by itself is one part.
+        """
+        if self.kind == "whitespace" or not _has_unspaced(word):
+            return self._cut(word)
+        return [match.span() for match in _MIXED_TEXT.finditer(word)]
 
     def _cut_mixed(self, text: str) -> list[Span]:
         japanese = self._note_scripts(text)
@@ -263,8 +276,19 @@ def _has_unspaced(text: str) -> bool:
 
 
 def is_unspaced(character: str) -> bool:
-    """Whether ``character`` belongs to a script that is written without spaces between words."""
-    return character > "\u0e00" and _NEEDS_SCRIPT.match(character) is not None
+    """Whether ``character`` belongs to a script without spaces between words, East Asian punctuation included."""
+    return character > "\u0e00" and _UNSPACED_OR_MARK.match(character) is not None
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Words with single spaces between them, without a space where both neighbours need none."""
+    parts: list[str] = []
+    for word in words:
+        if parts and word and not (is_unspaced(parts[-1][-1]) and is_unspaced(word[0])):
+            parts.append(" ")
+        if word:
+            parts.append(word)
+    return "".join(parts)
 
 
 def _given(given: Sequence[str]) -> Words:
@@ -280,7 +304,8 @@ def _given(given: Sequence[str]) -> Words:
         words.append(word)
         spans.append((start, end))
         start = end + 1
-    return Words(" ".join(given), words, spans, moved)
+    blank = frozenset(index for index, word in enumerate(words) if not _WHITESPACE.search(word))
+    return Words(" ".join(given), words, spans, moved, blank)
 
 
 @lru_cache(maxsize=1)
