@@ -235,6 +235,6 @@ def _layers(reader: _Reader, c: ELMoConfig) -> dict[str, Tensor]:
         kernel = torch.stack(kernels)
         state[f"layers.{layer}.input"] = kernel[:, : c.proj_size].contiguous()
         state[f"layers.{layer}.state"] = kernel[:, c.proj_size :].contiguous()
-        state[f"layers.{layer}.bias"] = torch.stack(biases)
+        state[f"layers.{layer}.bias"] = torch.cat(biases)
         state[f"layers.{layer}.projection"] = torch.stack(projections)
     return state

@@ -56,9 +56,9 @@ class Packing(NamedTuple):
 
     def unpack(self, lanes: Tensor) -> Tensor:
         """(2, r, dim) -> (b, n, 2 dim) as [forward; backward], zeros in the padding"""
-        b, n = self.shape
-        empty = lanes.new_zeros(b * n, lanes.size(-1))
-        return torch.cat([empty.index_copy(0, self.rows[i], lanes[i]) for i in range(2)], -1).view(b, n, -1)
+        (b, n), dim = self.shape, lanes.size(-1)
+        padded = [lanes.new_zeros(b * n, dim).index_copy(0, self.rows[i], lanes[i]) for i in range(2)]
+        return torch.cat(padded, -1).view(b, n, 2 * dim)
 
 
 class ProjectedLSTM(nn.Module):
@@ -78,7 +78,7 @@ class ProjectedLSTM(nn.Module):
         self.hidden_size, self.proj_size, self.clips = hidden_size, proj_size, (cell_clip, proj_clip)
         self.input = nn.Parameter(torch.empty(lanes, input_dim, 4 * hidden_size))  # W_x
         self.state = nn.Parameter(torch.empty(lanes, proj_size, 4 * hidden_size))  # W_h
-        self.bias = nn.Parameter(torch.zeros(lanes, 4 * hidden_size))
+        self.bias = nn.Parameter(torch.zeros(lanes * 4 * hidden_size))  # flat: a matrix would be decayed
         self.projection = nn.Parameter(torch.empty(lanes, hidden_size, proj_size))  # W_p
         limit = (6 / (input_dim + proj_size + 4 * hidden_size)) ** 0.5  # Glorot and Bengio 2010, of [W_x; W_h]
         nn.init.uniform_(self.input, -limit, limit)
@@ -88,7 +88,7 @@ class ProjectedLSTM(nn.Module):
 
     def start(self, batch: int) -> State:
         """The state before the first token: zeros."""
-        lanes = len(self.bias)
+        lanes = len(self.input)
         return self.bias.new_zeros(lanes, batch, self.proj_size), self.bias.new_zeros(lanes, batch, self.hidden_size)
 
     def forward(self, x: Tensor, packing: Packing, state: State | None = None) -> tuple[Tensor, State]:
@@ -98,14 +98,15 @@ class ProjectedLSTM(nn.Module):
         """
         h, c = (part.index_select(1, packing.order) for part in state or self.start(packing.shape[0]))
         run = _Recurrence.apply if torch.is_grad_enabled() else _infer
-        y, h, c = run(x, self.input, self.state, self.bias, self.projection, h, c, packing.sizes, self.clips)
+        bias = self.bias.view(len(x), -1)
+        y, h, c = run(x, self.input, self.state, bias, self.projection, h, c, packing.sizes, self.clips)
         place = packing.order.argsort()
         return y, (h.index_select(1, place), c.index_select(1, place))
 
     def step(self, x: Tensor, state: State) -> State:
         """One step as the equations have it: ``x`` (l, b, input_dim) -> (h', c').  ``forward`` is tested against it."""
         h, c = state
-        i, j, f, o = (x @ self.input + h @ self.state + self.bias[:, None]).chunk(4, -1)
+        i, j, f, o = (x @ self.input + h @ self.state + self.bias.view(len(x), 1, -1)).chunk(4, -1)
         c = _clip((f + FORGET_BIAS).sigmoid() * c + i.sigmoid() * j.tanh(), self.clips[0])
         return _clip((o.sigmoid() * c.tanh()) @ self.projection, self.clips[1]), c
 
