@@ -29,7 +29,7 @@ def pretrain_card(config: Described, data: Mapping[str, Any]) -> str:
     corpus = ", ".join(Path(p).name for p in config.text.corpus)
     overlap = data["overlap"]
     removed = (
-        f"Taken out of the text: {overlap['removed']:,} sentences that hold one of {overlap['sentences']:,} excluded "
+        f"Taken out of the text: {overlap['removed_sentences']:,} sentences that contain one of {overlap['given']:,} excluded "
         f"sentences ({overlap['found']:,} of these were found).\n"
         if overlap
         else ""

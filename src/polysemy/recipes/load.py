@@ -11,11 +11,12 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from polysemy.core.config import parse
 from polysemy.core.errors import InputError
-from polysemy.core.files import atomic, write_atomic
+from polysemy.core.files import write_atomic
 from polysemy.core.ledger import Ledger
 from polysemy.core.seeds import derive
 from polysemy.data.batch import Batch
@@ -24,6 +25,7 @@ from polysemy.nn.encoded import Encoded
 from polysemy.systems import Entry, configure, find, resolve
 from polysemy.text.tokenizer import load_tokenizer
 from polysemy.text.tokens import Tokenizer, Tokens
+from polysemy.train.checkpoint import read_tensors, write_tensors
 
 FORMAT = 1
 BATCH_TOKENS = 4096  # padded pieces a batch when nothing is trained
@@ -183,11 +185,8 @@ def build(name: str, fields: Mapping[str, Any], seed: int, where: str = "") -> n
 
 def save(folder: Path, name: str, system: nn.Module, tokenizer: Tokenizer, extra: Mapping[str, Any] | None = None) -> None:
     """``config.json``, ``model.safetensors`` and ``tokenizer.json``, each whole or not at all."""
-    from polysemy.train.checkpoint import save_tensors
-
     tokenizer.save(folder / "tokenizer.json")
-    with atomic(folder / "model.safetensors") as part:
-        save_tensors(part, system)
+    write_tensors(folder / "model.safetensors", system.state_dict(), {"format": FORMAT, "system": name})
     config = {"format": FORMAT, "system": name, "config": asdict(system.config), **(extra or {})}
     write_atomic(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False) + "\n")
 
@@ -229,17 +228,26 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _load_run(path: Path, config: dict[str, Any]) -> Model:
-    from polysemy.train.checkpoint import load_tensors
-
     if config["format"] != FORMAT:
         raise InputError(
             f"format {config['format']} is not {FORMAT}", where=str(path / "config.json"), do="Update polysemy."
         )
     system = build(config["system"], config["config"], 0, str(path / "config.json"))
-    load_tensors(path / "model.safetensors", system)
+    read_weights(path / "model.safetensors", system)
     model = Model(config["system"], system.eval(), load_tokenizer(path / "tokenizer.json"), str(path))
     model.ledger.add("loaded", f"parameters of {config['system']}", sum(p.numel() for p in system.parameters()))
     return model
+
+
+def read_weights(path: Path, module: nn.Module) -> None:
+    """Copy the tensors of ``path`` into ``module``; InputError where names or shapes are not its own."""
+    try:
+        tensors, _ = read_tensors(path)
+        module.load_state_dict(tensors)
+    except FileNotFoundError as error:
+        raise InputError("no such file", where=str(path), do="The run did not finish: run its command again.") from error
+    except (SafetensorError, RuntimeError) as error:
+        raise InputError(f"not the weights of this model: {' '.join(str(error).split())[:300]}", where=str(path)) from error
 
 
 def _load_huggingface(path: Path, config: dict[str, Any]) -> Model:

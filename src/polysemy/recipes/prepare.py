@@ -112,7 +112,7 @@ def prepare(
             lowercase=config.lowercase, strip_accents=config.strip_accents,
         )  # fmt: skip
     fitted = fit(tokenizer, _first_lines(text))
-    check_fit(fitted, config, reporter)
+    check_fit(fitted, config, tokenizer.kind, reporter)
     reporter.say("encoding the text")
     lexicon = tokenizer.kind == "characters"
     shards = build_shards(folder / "train", _encode(text, tokenizer, ledger), lexicon=lexicon)
@@ -172,13 +172,16 @@ def _encode(text: CleanText, tokenizer: Tokenizer, ledger: Ledger) -> Iterator[t
             yield document, tokens
 
 
-def check_fit(fitted: Fit, config: TextConfig, reporter: Reporter) -> None:
-    """Say how the vocabulary fits the text; refuse where too much of it is unknown."""
+def check_fit(fitted: Fit, config: TextConfig, kind: str, reporter: Reporter) -> None:
+    """Say how the vocabulary fits the text; refuse where too much of it is unknown.
+
+    A reader of characters knows every word: there the unknown rate is of what it predicts, and refuses nothing.
+    """
     reporter.say(
         f"vocabulary on the first {FIT_LINES:,} lines: {fitted.unknown_rate:.2%} unknown, "
         f"{fitted.pieces_per_word:.2f} pieces a word, {fitted.characters_lost:,} characters lost"
     )
-    if fitted.unknown_rate > config.max_unknown:
+    if fitted.unknown_rate > config.max_unknown and kind != "characters":
         raise InputError(
             f"{fitted.unknown_rate:.1%} of the text is unknown to the vocabulary, more than {config.max_unknown:.0%}",
             where=", ".join(config.corpus),

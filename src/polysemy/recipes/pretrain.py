@@ -37,7 +37,8 @@ from polysemy.train.loop import GradientUpdate, KernelUpdate, TrainResult, Train
 from polysemy.train.parallel import start_group
 
 VOCAB_SIZE = {"words": 200_000, "characters": 50_000, "wordpiece": 8_000, "bpe": 8_000, "unigram": 8_000}
-EVALUATIONS = 20  # held-out losses along the run
+EVALUATIONS = 10  # held-out losses along the run
+HELD_OUT_BATCHES = 16  # read each time; all of them at the end
 
 
 @dataclass(frozen=True)
@@ -184,13 +185,13 @@ class Job:
             evaluate=self.evaluate if self.held_loader is not None else None, reporter=reporter,
         )  # fmt: skip
 
-    def evaluate(self) -> dict[str, float]:
+    def evaluate(self, batches: int = HELD_OUT_BATCHES) -> dict[str, float]:
         assert self.held_loader is not None
-        return held_out(self.model.system, self.objective, self.held_loader)
+        return held_out(self.model.system, self.objective, self.held_loader, batches)
 
 
 @torch.no_grad()
-def held_out(system: nn.Module, objective: Any, loader: Loader, max_batches: int = 64) -> dict[str, float]:
+def held_out(system: nn.Module, objective: Any, loader: Loader, max_batches: int) -> dict[str, float]:
     """Mean loss of each part over held-out text, and its perplexity; the same corruption every time."""
     training = system.training
     system.eval()
@@ -264,7 +265,7 @@ def _finish(
     """Write the model and what it cost; the run is finished only when everything stands."""
     system = job.model.system.eval()
     save(run.path, job.model.name, system, job.prepared.tokenizer)
-    held = job.evaluate() if job.held_loader is not None else {}
+    held = job.evaluate(job.held_loader.steps_per_epoch) if job.held_loader is not None else {}
     ledger = Ledger()
     ledger.merge(job.prepared.ledger)
     ledger.merge(job.model.ledger)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from polysemy.text.characters import characters_cut
 from polysemy.text.normalize import normalize
@@ -27,6 +28,13 @@ class Fit:
     @property
     def pieces_per_word(self) -> float:
         return self.pieces / self.words if self.words else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "unknown_rate": self.unknown_rate, "pieces_per_word": self.pieces_per_word}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Fit:
+        return cls(**{name: data[name] for name in cls.__dataclass_fields__})
 
     def add(self, tokens: Tokens, tokenizer: Tokenizer) -> None:
         """Count one text more."""
