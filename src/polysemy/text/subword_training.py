@@ -27,7 +27,7 @@ SPECIALS: dict[str, dict[str, str]] = {
     "bpe": {"begin": "<s>", "pad": "<pad>", "end": "</s>", "unk": "<unk>", "mask": "<mask>"},
     "unigram": {"pad": "<pad>", "unk": "<unk>", "begin": "[CLS]", "end": "[SEP]", "mask": "[MASK]"},
 }
-FREE_SHARE, MOST_SHARE, COVERAGE = 0.1, 0.5, 0.9995
+FREE_SYMBOLS, FREE_SHARE, MOST_SHARE, COVERAGE = 512, 0.1, 0.5, 0.9995
 
 
 def train_subwords(
@@ -64,18 +64,19 @@ def choose_alphabet(counts: Mapping[str, int], room: int, rows: int = 1) -> list
     """Characters worth symbols of their own, by code points; the others will be unknown.
 
     ``counts``: words and how often they occur; ``room``: symbols in all; ``rows``: symbols that a character takes (Han
-    characters take one).  By falling frequency, all that fit into a tenth of the room; beyond that those that are
-    needed to cover 99.95 % of the text, while half of the room is left for longer pieces.
+    characters take one).  By falling frequency, all that fit into 512 symbols or a tenth of the room; beyond that
+    those that are needed to cover 99.95 % of the text, while half of the room is left for longer pieces.
     """
     characters: Counter[str] = Counter()
     for word, count in counts.items():
         for character in word:
             characters[character] += count
+    free = max(FREE_SYMBOLS, FREE_SHARE * room)
     total, covered, used = sum(characters.values()), 0, 0
     chosen: list[str] = []
     for character, count in sorted(characters.items(), key=lambda item: (-item[1], item[0])):
         used += 1 if is_han(character) else rows
-        if used > FREE_SHARE * room and (covered >= COVERAGE * total or used > MOST_SHARE * room):
+        if used > room or (used > free and (covered >= COVERAGE * total or used > MOST_SHARE * room)):
             break
         chosen.append(character)
         covered += count

@@ -7,6 +7,7 @@ costs a look-up a word.  Spans lead from every piece through lower case, accents
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -20,6 +21,7 @@ from polysemy.text.tokens import Span, Special, Tokens
 from polysemy.text.words import Segmenter, Words, is_unspaced, join_words
 
 SubwordKind = Literal["wordpiece", "bpe", "unigram"]
+_Pieces = tuple[list[int], list[Span] | None, int]
 Rules = Literal["polysemy", "bert"]  # how WordPiece splits inside a word before it looks for pieces
 
 CONTINUES = "##"  # WordPiece: the piece goes on from the one before it
@@ -56,8 +58,8 @@ def split_word(
 ) -> Iterator[Span]:
     """Parts of a folded word that are cut into pieces one by one.
 
-    WordPiece reads Han characters one by one (as BERT does), and stands each character outside ``alphabet`` alone, so
-    that one strange character does not make its whole word unknown.
+    WordPiece reads Han characters one by one (as BERT does), and sets a run of characters outside ``alphabet`` apart,
+    so that one strange character does not make its whole word unknown.
     """
     if rules == "bert":
         yield from (match.span() for match in _BERT.finditer(word))
@@ -66,25 +68,17 @@ def split_word(
         inside = [(start, end)]
         if kind == "wordpiece" and not word.isascii():
             inside = [match.span() for match in _HAN.finditer(word, start, end)]
+        if alphabet is not None and not alphabet.issuperset(word[start:end]):
+            inside = [span for begin, stop in inside for span in _apart(word, begin, stop, alphabet)]
         for begin, stop in inside:
-            if alphabet is not None and not alphabet.issuperset(word[begin:stop]):
-                yield from _isolate(word, begin, stop, alphabet)
-            else:
-                yield from ((i, min(i + MAX_PART, stop)) for i in range(begin, stop, MAX_PART))
+            yield from ((i, min(i + MAX_PART, stop)) for i in range(begin, stop, MAX_PART))
 
 
-def _isolate(word: str, start: int, end: int, alphabet: frozenset[str]) -> Iterator[Span]:
-    begin = start
-    for i in range(start, end):
-        strange = word[i] not in alphabet
-        if begin < i and (strange or i - begin == MAX_PART):
-            yield begin, i
-            begin = i
-        if strange:
-            yield i, i + 1
-            begin = i + 1
-    if begin < end:
-        yield begin, end
+def _apart(word: str, start: int, end: int, alphabet: frozenset[str]) -> Iterator[Span]:
+    """Runs of known and of unknown characters."""
+    for _, run in groupby(range(start, end), key=lambda i: word[i] in alphabet):
+        places = list(run)
+        yield places[0], places[-1] + 1
 
 
 class SubwordTokenizer:
@@ -129,7 +123,7 @@ class SubwordTokenizer:
             self._model = models.Unigram(
                 list(zip(self.vocabulary, self.scores, strict=True)), unk_id=special.unk, byte_fallback=False
             )
-        self._remembered: dict[str, tuple[tuple[int, ...], tuple[Span, ...], int]] = {}
+        self._remembered: dict[str, _Pieces] = {}
 
     @property
     def vocab_size(self) -> int:
@@ -148,28 +142,29 @@ class SubwordTokenizer:
         word_of: list[int] = []
         spans: list[Span] = []
         unknown, moved = 0, found.moved
-        for index, (key, (start, _)) in enumerate(zip(keys, found.spans, strict=True)):
+        for index, (key, span) in enumerate(zip(keys, found.spans, strict=True)):
             known = remembered.get(key)
             if known is None:
                 known = remembered[key] = self._pieces(key)
             pieces, inside, strange = known
             ids += pieces
             unknown += strange
+            if inside is None:
+                word_of.append(index)
+                spans.append(span)
+                continue
+            word_of += [index] * len(pieces)
             if index in moved:
                 places = moved[index]
-                spans += [(places[a][0], places[b - 1][1]) if a < b else places[a] for a, b in inside]
-            elif len(pieces) == 1:
-                a, b = inside[0]
-                spans.append((start + a, start + b))
-                word_of.append(index)
-                continue
+                spans += [(places[a][0], places[b - 1][1]) if a < b else (places[a][0],) * 2 for a, b in inside]
             else:
+                start = span[0]
                 spans += [(start + a, start + b) for a, b in inside]
-            word_of += [index] * len(pieces)
         return Tokens(found.source, found.words, found.spans, ids, word_of, spans, unknown)
 
-    def _pieces(self, key: str) -> tuple[tuple[int, ...], tuple[Span, ...], int]:
-        """Ids, spans in the word, and the number of unknown ones.  A space before the word asks for the marker."""
+    def _pieces(self, key: str) -> _Pieces:
+        """Ids, spans in the word (None: one piece, all of it), and the number of unknown ones.  A space before the
+        word asks for the marker."""
         marker, word = (self._marker, key[1:]) if self._marker and key[:1] == " " else ("", key)
         text, offsets = word, None
         if self.normalizer.folds:
@@ -187,7 +182,8 @@ class SubwordTokenizer:
             marker = ""
         if offsets is not None:
             spans = [(offsets[a][0], offsets[b - 1][1]) if a < b else (offsets[a][0],) * 2 for a, b in spans]
-        return tuple(ids), tuple(spans), ids.count(-1 if self.special.unk is None else self.special.unk)
+        unknown = ids.count(-1 if self.special.unk is None else self.special.unk)
+        return ids, None if spans == [(0, len(word))] else spans, unknown
 
     def _cut(self, part: str, marker: str) -> Iterator[tuple[int, int, int]]:
         """Id, begin and end in ``part`` of each piece."""

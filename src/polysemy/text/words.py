@@ -142,14 +142,7 @@ class Segmenter:
 
     def words(self, text: str) -> list[str]:
         """The words of ``text``, cleaned and in NFC."""
-        text = cleaned(text)
-        if self.kind == "auto":
-            if text.isascii():
-                return _ASCII_TEXT.findall(text)
-            if not _has_unspaced(text):
-                found: list[str] = _SPACED_TEXT.findall(text)
-                return found
-        return [text[start:end] for start, end in self._cut(text)]
+        return self._cut(cleaned(text))
 
     def spans(self, text: str) -> list[Span]:
         """Where the words of ``text`` stand: [start, end) in its characters.  ``words`` gives as many."""
@@ -161,23 +154,13 @@ class Segmenter:
         if not isinstance(text, str):
             return _given(text)
         clean = cleaned(text)
-        spans = self._cut(clean)
-        words = [clean[start:end] for start, end in spans]
+        words = self._cut(clean)
+        spans = _places(clean, words)
         if clean == text:
             return Words(text, words, spans)
         offsets = normalize(text).offsets
         places = [(offsets[start][0], offsets[end - 1][1]) for start, end in spans]
         return Words(text, words, places, {i: offsets[start:end] for i, (start, end) in enumerate(spans)})
-
-    def _cut(self, text: str) -> list[Span]:
-        """Spans of the words of clean text."""
-        if self.kind == "whitespace":
-            return [match.span() for match in _WHITESPACE.finditer(text)]
-        if text.isascii():
-            return [match.span() for match in _ASCII_TEXT.finditer(text)]
-        if not _has_unspaced(text):
-            return [match.span(1) for match in _SPACED_TEXT.finditer(text)]
-        return self._cut_mixed(text)
 
     def parts(self, word: str) -> list[Span]:
         """Words inside a clean word that somebody else cut: ``9pm.`` holds two; a run of Han characters is one.
@@ -185,22 +168,32 @@ class Segmenter:
         What this segmenter cut by itself is one part.
         """
         if self.kind == "whitespace" or not _has_unspaced(word):
-            return self._cut(word)
+            return _places(word, self._cut(word))
         return [match.span() for match in _MIXED_TEXT.finditer(word)]
 
-    def _cut_mixed(self, text: str) -> list[Span]:
+    def _cut(self, text: str) -> list[str]:
+        """The words of clean text; between them stand only spaces."""
+        pattern: Any = _SPACED_TEXT
+        if self.kind == "whitespace":
+            pattern = _WHITESPACE
+        elif text.isascii():
+            pattern = _ASCII_TEXT
+        elif _has_unspaced(text):
+            return self._cut_mixed(text)
+        words: list[str] = pattern.findall(text)
+        return words
+
+    def _cut_mixed(self, text: str) -> list[str]:
         japanese = self._note_scripts(text)
-        spans: list[Span] = []
+        words: list[str] = []
         for match in _MIXED_TEXT.finditer(text):
             if match.lastgroup != "han":
-                spans.append(match.span())
+                words.append(match.group())
             elif japanese or self.unit == "char":
-                spans += [m.span() for m in _CLUSTER.finditer(text, *match.span())]
+                words += _CLUSTER.findall(match.group())
             else:
-                start = match.start()
-                for word in self._chinese(match.group()):
-                    spans.append((start, start := start + len(word)))
-        return spans
+                words += self._chinese(match.group())
+        return words
 
     def _note_scripts(self, text: str) -> bool:
         """Remember the scripts met; whether the text is Japanese, whose Han characters are no business of jieba."""
@@ -289,6 +282,17 @@ def join_words(words: Sequence[str]) -> str:
         if word:
             parts.append(word)
     return "".join(parts)
+
+
+def _places(text: str, words: Sequence[str]) -> list[Span]:
+    """Spans of words in text that holds nothing but spaces beside them: the next occurrence of a word is the word."""
+    spans: list[Span] = []
+    find, end = text.find, 0
+    for word in words:
+        start = find(word, end)
+        end = start + len(word)
+        spans.append((start, end))
+    return spans
 
 
 def _given(given: Sequence[str]) -> Words:
