@@ -96,9 +96,18 @@ class ELMo(nn.Module):
         Rows that are new start from zeros; rows that are missing or empty keep their state, as in the original.
         """
         mask = torch.ones_like(types, dtype=torch.bool) if mask is None else mask
+        used, rows = torch.unique(types[mask], return_inverse=True)
+        return self.encode_words(
+            torch.zeros_like(types).masked_scatter(mask, rows), self.words(characters[used]), mask, state
+        )
+
+    def encode_words(
+        self, types: Tensor, vectors: Tensor, mask: Tensor, state: tuple[State, ...] | None = None
+    ) -> tuple[Encoded, tuple[State, ...]]:
+        """As ``encode_stateful``, from the ``vectors`` (t, proj_size) that ``words`` gives for each spelling: who reads
+        the same words again and again keeps them."""
         packing = Packing.of(mask)
-        used, rows = torch.unique(types.flatten()[packing.rows], return_inverse=True)
-        x = F.embedding(rows, self.words(characters[used]))  # (2, r, proj_size)
+        x = F.embedding(types.flatten()[packing.rows], vectors)  # (2, r, proj_size)
         outputs, after = [x], []
         for i, layer in enumerate(self.layers):
             x = self.dropout(x)
