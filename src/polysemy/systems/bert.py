@@ -1,14 +1,17 @@
 """BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding (Devlin et al. 2019, arXiv:1810.04805).
 
 New: an encoder that looks both ways at every layer, because it learns by filling gaps instead of going on with a text
-(section 3.1); fine-tuned whole, with one small layer on top (section 3.2).
+(section 3.1); it is fine-tuned whole, with one small layer on top (section 3.2).
 
-Differs from the paper: the vectors of masked positions are zero before the first layer, so that nothing of a padding
-symbol, not even NaN, is ever seen.  The top layer is computed only where the pretraining loss looks (``states_at``):
-the same numbers, a tenth less work.
+Differs from the paper: the vectors of masked positions are zero before the first norm, so that nothing of a padding
+symbol, not even NaN, is ever seen.  In pretraining the top layer is computed where the loss looks (``states_at``) and
+nowhere else, which changes no number.
 
-Use when there are a few megabytes of text or more and the task's sentences can be fine-tuned on.  Instead: ELMo on less
-text, word2vec for speed.  Cost: ``flops_per_token``, and three times that in training.
+Use when: there are megabytes of text or more, labelled sentences to fine-tune the whole encoder on, or a published
+    checkpoint of the language.
+Instead: ELMo on little text and for spelling that varies; word2vec where latency decides.
+Cost: one pass over all positions at once, attention growing with the square of the length; ``flops_per_token``, and
+    three times that in training.
 """
 
 from __future__ import annotations
