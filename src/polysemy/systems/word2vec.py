@@ -102,7 +102,9 @@ class Word2Vec(nn.Module):
         c = self.config
         ids, offsets = np.require(block[0], np.int32, ["C", "W"]), np.require(block[1], np.int64, ["C", "W"])
         if not (offsets[-1] == len(ids) and (len(ids) == 0 or 0 <= ids.min() <= ids.max() < c.vocab_size)):
-            raise ValueError(f"ids beyond a vocabulary of {c.vocab_size}, or offsets that do not end at {len(ids)} words")
+            raise ValueError(
+                f"ids beyond a vocabulary of {c.vocab_size}, or offsets that do not end at {len(ids)} words"
+            )
         bounds = np.searchsorted(offsets, offsets[-1] * np.arange(c.workers + 1) // c.workers)
         lr = max(c.lr + (c.min_lr - c.lr) * progress, c.min_lr)
         runs = [
