@@ -40,8 +40,13 @@ class Packing(NamedTuple):
 
     @classmethod
     def of(cls, mask: Tensor) -> Packing:
-        """``mask`` (b, n) is True on the first tokens of each sequence; a sequence may be empty."""
+        """``mask`` (b, n) is True on the first tokens of each sequence; a sequence may be empty.
+
+        Raises ValueError where a token follows padding.
+        """
         b, n = mask.shape
+        if (mask[:, 1:] & ~mask[:, :-1]).any():
+            raise ValueError("a token stands after padding: recurrent nets need the padding at the end")
         lengths, order = mask.sum(1).sort(descending=True, stable=True)
         step = torch.arange(n, device=mask.device)[:, None]
         alive = step < lengths  # (n, b)

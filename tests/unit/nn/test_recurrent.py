@@ -147,6 +147,11 @@ def test_bf16_is_close_to_fp32_under_autocast_and_as_weights(training: bool) -> 
         torch.testing.assert_close(other, expected, atol=0.02, rtol=0.05)
 
 
+def test_padding_before_a_token_is_refused() -> None:
+    with pytest.raises(ValueError, match="after padding"):
+        Packing.of(torch.tensor([[True, False, True]]))
+
+
 def test_order_of_the_packing_is_undone() -> None:
     lengths = torch.tensor([2, 4, 1])
     packing = Packing.of(mask_of(lengths))
