@@ -32,7 +32,7 @@ UNITS = ("word", "char")
 
 _KANA = r"\p{Hiragana}\p{Katakana}\p{WB=Katakana}"
 _UNSPACED = rf"\p{{Han}}{_KANA}\p{{LB=SA}}"  # LB=SA: Thai, Lao, Khmer, Burmese, Tai scripts, with their marks
-_SPACE = r"\s\u200b"
+_SPACE = r"\s\x1c-\x1f\u200b"  # Python's white space, and the zero-width space
 
 
 def _rules(inside: str, letter: str) -> str:
@@ -68,7 +68,7 @@ _MIXED_TEXT = regex.compile(
 _ASCII_TEXT = re.compile(
     r"[A-Za-z](?:\.[A-Za-z])+(?!\w)\.?|"
     r"\w+(?:(?:['`](?=\w)|[.,:/\-](?=[0-9])(?<=[0-9].)|\.(?=[a-z])(?<=[A-Za-z].))\w+)*|"
-    r"\.{2,}|-{2,}|\S",
+    r"\.{2,}|-{2,}|[^\s\x1c-\x1f]",
     re.ASCII,
 )
 _WHITESPACE = regex.compile(rf"[^{_SPACE}]++", regex.V1)
