@@ -191,7 +191,8 @@ class _Training:
         if metric not in figures:
             raise InputError(f"the evaluation has no figure {metric!r}", do=f"It has: {', '.join(figures)}.")
         sign = -1.0 if self.settings.lower_is_better else 1.0
-        if p.best is None or sign * figures[metric] > sign * p.best[metric]:
+        best = sign * p.best[metric] if p.best else float("-inf")
+        if sign * figures[metric] > best:  # which NaN never is
             p.best, p.waited = row, 0
             if self.run.writer:
                 self.run.checkpoints.mkdir(parents=True, exist_ok=True)

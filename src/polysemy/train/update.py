@@ -149,6 +149,7 @@ class KernelUpdate:
 
     def __init__(self, model: nn.Module, settings: TrainSettings) -> None:
         self.model, self.settings = model, settings
+        self.lr: float = getattr(getattr(model, "config", None), "lr", settings.lr)  # kernels have their own
         self.group = Group()
         self.figures: dict[str, float] = {}
 
@@ -157,7 +158,7 @@ class KernelUpdate:
         seed = derive(self.settings.seed, "kernel", step)
         loss: Loss = self.model.fit_block(batch, step / self.settings.steps, seed)  # type: ignore[operator]
         if not math.isfinite(loss.total):
-            raise NotFiniteError(self.settings.lr, applied=True)
+            raise NotFiniteError(self.lr, applied=True)
         return Loss(torch.tensor(float(loss.total), dtype=torch.float64), loss.count, dict(loss.parts))
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:

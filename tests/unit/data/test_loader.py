@@ -20,8 +20,9 @@ from polysemy.data.loader import (
     batches_by_length,
 )
 from polysemy.data.order import shuffled
+from polysemy.data.shards import build_shards
 from polysemy.text.characters import SENTENCE_BEGIN, SENTENCE_END, character_ids
-from polysemy.text.tokens import Special
+from polysemy.text.tokens import Special, Tokens
 
 SPECIAL = Special(pad=0, unk=1, begin=2, end=3, mask=4)
 
@@ -309,6 +310,27 @@ def test_prefetch_gives_the_same_batches_and_passes_errors_on():
     with pytest.raises(InputError, match="bad row"):
         broken.get(0)
     broken.close()
+
+
+def test_loaders_read_shards_that_were_built_on_disk(tmp_path):
+    def tokens(text):
+        words = text.split()
+        ids = [5 + "abcdef".index(word) for word in words]
+        return Tokens(text, words, [(0, 0)] * len(words), ids, list(range(len(words))), [(0, 0)] * len(words))
+
+    lines = [(0, "a b c"), (0, "d a"), (1, "f"), (1, "e e b")]
+    items = [(document, tokens(line)) for document, line in lines]
+    pieces = build_shards(tmp_path / "pieces", items, lexicon=False)
+    words = build_shards(tmp_path / "words", items, lexicon=True)
+    expected = sorted("abcdafeeb")
+    packed = [b.ids[b.words >= 0].tolist() for b in epoch(PackedLoader(pieces, SPECIAL, length=6, batch_size=2))]
+    assert sorted("abcdef"[i - 5] for ids in packed for i in ids) == expected
+    assert sum(b.size for b in epoch(PairLoader(pieces, SPECIAL, length=16, batch_size=2))) == 2
+    blocks = epoch(BlockLoader(pieces, block_words=4))
+    assert sorted("abcdef"[i - 5] for block in blocks for i in block.ids.tolist()) == expected
+    tokenizer = SimpleNamespace(special=Special(unk=0, begin=1, end=2), slots=50, words_index={"a": 3, "e": 4})
+    read = epoch(SentenceLoader(words, tokenizer, batch_words=4))
+    assert sorted(t for b in read for t in b.target_ids[b.mask].tolist()) == sorted([1, 2] * 4 + [3, 3, 4, 4] + [0] * 5)
 
 
 def test_lexicon_characters_stay_on_disk(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import resource
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -92,6 +93,12 @@ def test_the_best_weights_are_the_last_ones_without_keep_best(tmp_path):
     assert result.best["step"] == 8 and result.best["loss"] == 1.0 and result.steps == 12
     saved, header = read_tensors(tmp_path / "checkpoints" / "best-000000008.safetensors")
     assert header == {"step": 8} and same(weights, {k.removeprefix("model."): v for k, v in saved.items()})
+
+
+def test_a_figure_that_is_not_a_number_is_never_the_best(tmp_path):
+    scores = iter([float("nan"), 0.5, float("nan")])
+    _, result = trained(tmp_path, evaluate=lambda: {"f1": next(scores)}, evaluate_every=4, keep_best="f1")
+    assert result.best["step"] == 8
 
 
 def test_an_unknown_figure_to_keep_is_an_input_error(tmp_path):
@@ -223,8 +230,8 @@ def test_kernels_run_under_the_same_loop_and_resume(tmp_path):
     result = kernel_run(tmp_path / "whole", whole)
     assert result.loss == pytest.approx(2.0) and [p for p, _ in whole.calls] == [i / 6 for i in range(6)]
     assert len({seed for _, seed in whole.calls}) == 6
-    with pytest.raises(Diverged, match="step 4") as caught:
-        cut.fails_at = 0.5
+    with pytest.raises(Diverged, match="step 4 with learning rate 0.025") as caught:
+        cut.fails_at, cut.config = 0.5, SimpleNamespace(lr=0.025)
         kernel_run(tmp_path / "cut", cut)
     assert "step-000000003" in str(caught.value)
     kernel_run(tmp_path / "cut", resumed)
