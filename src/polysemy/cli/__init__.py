@@ -11,7 +11,7 @@ import traceback
 
 import typer
 
-from polysemy.cli import corpus, embed, lineage, pretrain, tasks
+from polysemy.cli import compare, corpus, embed, lineage, pretrain, tasks
 from polysemy.cli.output import fail
 from polysemy.core.errors import InputError, Interrupted
 
@@ -23,7 +23,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for group in (lineage, corpus, pretrain, embed, tasks):
+for group in (lineage, corpus, pretrain, embed, tasks, compare):
     group.register(app)
 
 

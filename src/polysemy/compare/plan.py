@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from polysemy.core.budget import Budget
 from polysemy.core.errors import InputError
@@ -17,7 +17,7 @@ from polysemy.tasks import find_task
 Kind = Literal["control", "pretrain", "finetune"]
 TRIAL_OVERHEAD_SECONDS = 25.0  # starting a process, reading files, scoring, latency
 NOMINAL_VOCABULARY = 20_000  # for the disk estimate, before any text is read
-CONTROLS = {"classification": ("majority", "tfidf"), "tagging": ("majority", "linear")}
+CONTROLS = {"classification": ("majority", "tfidf"), "tagging": ("majority", "context")}
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class CompareConfig:
     max_size_mb: float | None = None
     label_curve: tuple[int, ...] = ()  # numbers of labelled items for a curve of the score
     task_settings: dict[str, Any] = field(default_factory=dict)  # passed on to every fine-tuning
+    pretrain_settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # by system, passed on to its pretraining
 
     def __post_init__(self) -> None:
         if self.seeds < 1:
@@ -50,8 +51,7 @@ class CompareConfig:
             raise ValueError("a system is named twice")
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(NamedTuple):
     """One independent job that writes one directory."""
 
     kind: Kind

@@ -63,16 +63,20 @@ class CleanText:
         self.corpus = Corpus(list(config.corpus), encoding=config.encoding, ledger=ledger)
         self.excluded = excluded_sentences(config.exclude, config.encoding) if config.exclude else []
         self.overlap: dict[str, int] = {}
+        self.lines = self.kept = 0  # of the text before and after
 
     def __iter__(self) -> Iterator[tuple[str, int, bool]]:
         """(text, document, held out) of each line that is kept."""
         threshold, held = int(self.config.held_out * 2**63), 0
         overlap = Overlap(self.excluded) if self.excluded else None
         lines = overlap.clean_lines(self.corpus) if overlap is not None else self.corpus
+        number = -1
         for number, line in enumerate(lines):
             out = held < HELD_OUT_LINES and derive(0, "held-out", number) < threshold
             held += out
             yield line.text, line.document, out
+        self.kept = number + 1
+        self.lines = self.kept + (overlap.removed_lines if overlap is not None else 0)
         if overlap is not None and not self.overlap:
             self.overlap = overlap.to_json()
 
@@ -120,7 +124,8 @@ def prepare(
     tokenizer.save(folder / "tokenizer.json")
     if removed := text.overlap.get("removed_sentences", 0):
         ledger.add("dropped", "sentences of the text that contain a sentence of the excluded files", removed)
-    meta = {"ledger": ledger.to_json(), "fit": fitted.to_json(), "overlap": text.overlap}
+    meta = {"ledger": ledger.to_json(), "fit": fitted.to_json(), "overlap": text.overlap, "lines": text.lines,
+            "kept_lines": text.kept, "fit_words": shards.words}  # fmt: skip
     write_atomic(folder / "prepared.json", json.dumps(meta, ensure_ascii=False) + "\n")
     return Prepared(tokenizer, shards, held, fitted, ledger, text.overlap)
 

@@ -21,7 +21,7 @@ from polysemy.core.config import override, parse, read_yaml, to_dict
 from polysemy.core.errors import InputError
 from polysemy.core.ledger import Ledger
 from polysemy.core.reporter import Reporter, Silent
-from polysemy.core.run import Run
+from polysemy.core.run import Run, differences
 from polysemy.core.seeds import derive
 from polysemy.data.corpus import pair_problem
 from polysemy.data.loader import BlockLoader, Loader, PackedLoader
@@ -54,6 +54,7 @@ class PretrainConfig:
     objective: dict[str, Any] = field(default_factory=dict)  # arguments of its objective
     train: dict[str, Any] = field(default_factory=dict)  # fields of TrainSettings
     batch: dict[str, Any] = field(default_factory=dict)  # arguments of its loader
+    decided: dict[str, Any] = field(default_factory=dict)  # what a run found out by itself, such as its steps
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,10 @@ def settings_of(recipe: Path | None, given: Mapping[str, Any], sets: Sequence[st
     text = {k: v for k, v in given.items() if k in text_keys}
     data = {**data, **{k: v for k, v in given.items() if k not in text_keys and v is not None}}
     data["text"] = {**data.get("text", {}), **text}
-    return parse(PretrainConfig, override(data, list(sets)), str(recipe or "options"))
+    settings = override(data, list(sets))
+    if recipe and differences(read_yaml(recipe), settings):
+        settings["decided"] = {}  # it was found out under other settings
+    return parse(PretrainConfig, settings, str(recipe or "options"))
 
 
 def pretrain(
@@ -224,7 +228,8 @@ def make_loader(
     fields = {"length": system.config.max_length, **fields}
     pairs = fields.pop("pairs", None)
     if pairs is None:
-        pairs = pair_problem(len(shards.documents) - 1, shards.longest_document) is None
+        lines = len(shards.sentences) - 1
+        pairs = pair_problem(len(shards.documents) - 1, shards.longest_document, lines) is None
     return parse_call(PairLoader if pairs else PackedLoader, (shards, tokenizer.special), fields, seed)
 
 
