@@ -150,7 +150,7 @@ def main() -> None:
         )
     print("\nequal systems called different; the last column: the first is better by 0.03")
     print("metric    items seed sd of each system           | called different | power")
-    spreads = (
+    spreads: tuple[tuple[float, ...], ...] = (
         (0.05, 0.05),
         (0.2, 0.2),
         (0.05, 0.3),

@@ -49,7 +49,7 @@ class AgainstBest(TypedDict):
     difference: float
     interval: list[float]
     p: float
-    p_holm: float  # corrected over all pairs
+    p_holm: float  # corrected over all comparisons with the best
 
 
 class SystemResult(TypedDict):

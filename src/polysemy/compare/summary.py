@@ -19,9 +19,10 @@ from polysemy.compare.results import (
     Stage,
     SystemResult,
 )
-from polysemy.core.statistics import Estimate, ItemScores, Standing, rank
+from polysemy.core.statistics import RESAMPLES, Estimate, ItemScores, Standing, rank
 
-LONG_TEXT = 320  # characters; longer items are shown last and cut
+LONG_TEXT = 320  # characters; longer texts are cut
+COMFORTABLE = 90  # columns of an item that is easy to read
 SHOWN = 12
 MEASURES = ("disk_mb", "pretrain_seconds", "finetune_seconds", "latency_ms", "words_per_second")
 
@@ -44,11 +45,11 @@ class Row:
     runs: Sequence[str] = field(default_factory=tuple)
 
 
-def stand(rows: Sequence[Row], *, resamples: int, level: float = 0.95, seed: int = 0) -> Standing:
+def stand(rows: Sequence[Row], *, resamples: int = RESAMPLES, level: float = 0.95) -> Standing:
     """Estimates and tests of all rows on the same items."""
     trials = {row.system: row.scores for row in rows}
     fixed = [row.system for row in rows if row.deterministic]
-    return rank(trials, deterministic=fixed, resamples=resamples, level=level, seed=seed)
+    return rank(trials, deterministic=fixed, resamples=resamples, level=level)
 
 
 def system_results(rows: Sequence[Row], standing: Standing, task: str, metric: str) -> list[SystemResult]:
@@ -77,7 +78,9 @@ def system_results(rows: Sequence[Row], standing: Standing, task: str, metric: s
     return sorted(found, key=lambda row: -row["test"]["mean"])
 
 
-def one_head(head: str, trials: Mapping[str, Sequence[ItemScores]], *, resamples: int, level: float = 0.95) -> OneHead:
+def one_head(
+    head: str, trials: Mapping[str, Sequence[ItemScores]], *, resamples: int = RESAMPLES, level: float = 0.95
+) -> OneHead:
     """The second table: representations under the same head, tested among themselves."""
     standing = rank(trials, resamples=resamples, level=level)
     order = sorted(trials, key=lambda name: -standing.estimates[name].mean)
@@ -95,7 +98,9 @@ def one_head(head: str, trials: Mapping[str, Sequence[ItemScores]], *, resamples
     )
 
 
-def label_points(trials: Mapping[tuple[str, int], Sequence[ItemScores]], *, resamples: int) -> list[LabelPoint]:
+def label_points(
+    trials: Mapping[tuple[str, int], Sequence[ItemScores]], *, resamples: int = RESAMPLES
+) -> list[LabelPoint]:
     """The score by the number of labelled items; keys are (system, labels)."""
     standing = rank({f"{system}/{labels}": rows for (system, labels), rows in trials.items()}, resamples=resamples)
     return [
@@ -142,8 +147,8 @@ def disagreements(
 ) -> list[Disagreement]:
     """Items that the systems (one seed of each) read differently, as unlike one another as possible.
 
-    A pattern is which systems are right.  Patterns take turns, the most frequent first, and within one short items
-    come first; an item that all get wrong in the same way says nothing about the systems and is left out.
+    A pattern is which systems are right.  Patterns take turns, the most frequent first, and within one the items of
+    easy length come first; an item that all get wrong in the same way says nothing about the systems and is left out.
     """
     systems = list(predicted)
     by_pattern: dict[tuple[bool, ...], list[int]] = {}
@@ -154,7 +159,9 @@ def disagreements(
         patterns[pattern] += 1
         if any(answer != answers[0] for answer in answers[1:]):
             by_pattern.setdefault(pattern, []).append(index)
-    queues = [sorted(rows, key=lambda i: _length(items[i])) for _, rows in sorted(by_pattern.items(), key=_frequency)]
+    queues = [
+        sorted(rows, key=lambda i: _unlike_reading(items[i])) for _, rows in sorted(by_pattern.items(), key=_frequency)
+    ]
     chosen = [queue[turn] for turn in range(shown) for queue in queues if turn < len(queue)][:shown]
     out = []
     for index in chosen:
@@ -178,7 +185,7 @@ def _frequency(entry: tuple[tuple[bool, ...], list[int]]) -> tuple[int, tuple[bo
     return -len(entry[1]), entry[0]
 
 
-def _length(item: str | Sequence[str]) -> int:
-    """Characters; very short items explain little and wait behind the others."""
-    length = len(item) if isinstance(item, str) else sum(len(word) + 1 for word in item)
-    return length if length >= 30 else length + LONG_TEXT
+def _unlike_reading(item: str | Sequence[str]) -> int:
+    """How far an item is from one comfortable line; Chinese characters are two columns wide."""
+    text = item if isinstance(item, str) else " ".join(item)
+    return abs(sum(1 + (character >= "\u2e80") for character in text) - COMFORTABLE)

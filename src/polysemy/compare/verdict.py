@@ -39,7 +39,7 @@ def decide(systems: Sequence[SystemResult], standing: Standing, prefer: Prefer, 
     Equal costs (within 10 %) are decided by the score.
     """
     costs = {row["system"]: row["cost"] for row in systems}
-    allowed = [name for name, cost in costs.items() if _within(cost, limits)]
+    allowed = [name for name, cost in costs.items() if within(cost, limits)]
     over = tuple(name for name in costs if name not in allowed)
     if not allowed:
         return Decision(None, standing.best, None, (), over)
@@ -162,7 +162,7 @@ def _turned(standing: Standing, first: str, second: str) -> tuple[float, float, 
 
 def display(system: str, lang: Lang) -> str:
     """How a row is called in sentences and tables."""
-    if system in ("majority", "tfidf", "linear", "none"):
+    if system in ("majority", "tfidf", "context", "none"):
         return say(f"compare.name.{system}", lang)
     if system.endswith(UNPRETRAINED):
         return say("compare.name.without_pretraining", lang, system=system.removesuffix(UNPRETRAINED))
@@ -174,7 +174,7 @@ def names(systems: Sequence[str], lang: Lang) -> str:
     shown = [display(system, lang) for system in systems]
     if len(shown) < 2:
         return "".join(shown)
-    comma, last = (", ", " and ") if lang == "en" else ("、", "和")
+    comma, last = (", ", " and ") if lang == "en" else ("、", " 和 ")
     return comma.join(shown[:-1]) + last + shown[-1]
 
 
@@ -239,6 +239,7 @@ def duration(seconds: float, lang: Lang) -> str:
     return say("compare.unit.hours", lang, n=f"{seconds // 3600:.0f}", rest=f"{seconds % 3600 // 60:.0f}")
 
 
-def _within(cost: Cost, limits: Limits) -> bool:
+def within(cost: Cost, limits: Limits) -> bool:
+    """Whether a system is under the user's limits."""
     fast = limits["latency_ms"] is None or cost["latency_ms"] <= limits["latency_ms"]
     return fast and (limits["size_mb"] is None or cost["disk_mb"] <= limits["size_mb"])

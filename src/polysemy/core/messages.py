@@ -10,6 +10,7 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from importlib.resources import files
+from string import Formatter
 from typing import Any, Literal, get_args
 
 from polysemy.core.errors import InputError, nearest
@@ -29,12 +30,30 @@ def language(name: str) -> Lang:
 def say(key: str, lang: Lang, /, **values: object) -> str:
     """The phrase of ``key`` with ``{values}`` filled in.  An unknown key is our fault: KeyError."""
     area, _, path = key.partition(".")
-    return phrases(area)[path][lang].format(**values)
+    phrase = phrases(area)[path][lang]
+    return phrase.format(**values) if lang == "en" else _fill_chinese(phrase, values)
 
 
 def count(key: str, number: int, lang: Lang, /, **values: object) -> str:
     """The form of ``key`` for ``number``, which the phrase sees as ``{number}``."""
     return say(f"{key}.{'one' if number == 1 else 'other'}", lang, number=f"{number:,}", **values)
+
+
+def _fill_chinese(phrase: str, values: dict[str, object]) -> str:
+    """Fill ``{values}`` in with a space where Chinese meets letters or digits, and none between Chinese."""
+    text = ""
+    for literal, field, _, _ in Formatter().parse(phrase):
+        for piece in (literal, str(values[field]) if field else ""):
+            left, right = text.rstrip(" ")[-1:], piece.lstrip(" ")[:1]
+            if left.isalnum() and right.isalnum():
+                space = "" if _is_chinese(left) and _is_chinese(right) else " "
+                text, piece = text.rstrip(" ") + space, piece.lstrip(" ")
+            text += piece
+    return text
+
+
+def _is_chinese(character: str) -> bool:
+    return "\u2e80" <= character <= "\u9fff"
 
 
 @cache

@@ -27,6 +27,15 @@ def test_a_phrase_with_values_and_a_number() -> None:
         say("compare.no_such_phrase", "en")
 
 
+def test_chinese_is_spaced_where_it_meets_letters_and_digits() -> None:
+    values = {"system": "线性标注器", "metric": "准确率", "score": "0.9", "budget": "x"}
+    assert say("compare.verdict.enough", "zh", **values).startswith("这里用线性标注器就够了：准确率 0.9，")
+    assert say("compare.verdict.enough", "zh", **values | {"system": "TF-IDF"}).startswith("这里用 TF-IDF 就够了：")
+    assert say("compare.note.pretraining_paid", "zh", system="bert", gain="+0.1", low="+0.0", high="+0.2") == (
+        "预训练有效：bert +0.1（+0.0 至 +0.2）。"
+    )
+
+
 def test_an_unknown_language_is_the_users_input() -> None:
     with pytest.raises(InputError, match="unknown language 'cn'"):
         language("cn")
