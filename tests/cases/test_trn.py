@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import pytest
 import torch
@@ -11,7 +12,13 @@ from torch import nn
 from polysemy.core.errors import Diverged, InputError
 from polysemy.core.run import Run
 from polysemy.data.batch import Batch
+from polysemy.data.loader import SentenceLoader
+from polysemy.data.shards import build_shards
+from polysemy.objectives.bidirectional import Bidirectional
 from polysemy.objectives.loss import Loss
+from polysemy.systems.elmo import SIZES, ELMo
+from polysemy.text.tokenizer import train_tokenizer
+from polysemy.text.words import Segmenter
 from polysemy.train.checkpoint import all_finite, latest_checkpoint
 from polysemy.train.loop import GradientUpdate, TrainSettings, train
 from polysemy.train.schedule import factor
@@ -137,3 +144,27 @@ def test_trn_07_divergence_is_a_catchable_error_with_step_rate_and_last_finite_s
     assert f"step {caught.value.step}" in str(caught.value) and "learning rate" in str(caught.value)
     kept = latest_checkpoint(tmp_path / "run" / "checkpoints")
     assert str(kept.path) in str(caught.value) and kept.step == caught.value.step - 1 and all_finite(kept.tensors)
+
+
+def test_trn_08_perplexity_does_not_depend_on_batch_size(tmp_path):
+    """Counted are the words and the sentence end (forward) or begin (backward): 5 and 2 predictions each way."""
+    texts = ["a b c d", "a"]
+    tokenizer = train_tokenizer("characters", Counter("aabcd"), segmenter=Segmenter(), vocab_size=20)
+    items = list(enumerate(map(tokenizer.encode, texts)))
+    torch.manual_seed(0)
+    config = ELMo.Config(vocab_size=tokenizer.vocab_size, **SIZES["tiny"])
+    model, objective = ELMo(config).eval(), Bidirectional(tokenizer.vocab_size, samples=0)
+
+    def measure(name, documents):
+        shards = build_shards(tmp_path / name, documents, lexicon=True)
+        batch = SentenceLoader(shards, tokenizer, batch_words=100).batch(0)
+        with torch.no_grad():
+            loss = objective.loss(model, batch)
+        return float(loss.total), loss.count, loss.parts
+
+    together, alone = measure("both", items), [measure(str(i), [item]) for i, item in enumerate(items)]
+    assert [count for _, count, _ in alone] == [10, 4] and together[1] == 14
+    assert together[0] == pytest.approx(sum(total for total, _, _ in alone), rel=1e-6)
+    for direction in ("forward", "backward"):
+        assert [parts[direction][1] for _, _, parts in alone] == [5, 2]
+        assert together[2][direction][0] == pytest.approx(sum(p[direction][0] for _, _, p in alone), rel=1e-6)
