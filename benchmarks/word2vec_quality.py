@@ -3,7 +3,7 @@ agree as much on neighbours as two of gensim's.
 
     python benchmarks/word2vec_quality.py [--words 3000000] [--epochs 3] [--seeds 3] [--architecture skip-gram]
 
-Text: ``english_novels`` of the real data (POLYSEMY_DATA).  One thread each.  Prints one JSON line a model, then a table.
+Text: ``english_novels`` of the real data (POLYSEMY_DATA).  Prints one JSON line a model, then a table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import os
 import re
 import sys
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -57,36 +57,38 @@ def numbered(sentences: list[list[str]]) -> tuple[list[str], np.ndarray, np.ndar
     return words, np.array([0, *(counts[w] for w in words[1:])]), ids, offsets
 
 
-def blocks(ids: np.ndarray, offsets: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Runs of whole sentences of about BLOCK_WORDS words."""
-    cuts = np.unique(np.append(np.searchsorted(offsets, np.arange(0, len(ids), BLOCK_WORDS)), len(offsets) - 1))
-    return [
-        (ids[offsets[low] : offsets[high]], offsets[low : high + 1] - offsets[low])
-        for low, high in zip(cuts, cuts[1:], strict=False)
-    ]
+def blocks(ids: np.ndarray, offsets: np.ndarray, block_words: int = BLOCK_WORDS) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Runs of whole sentences of about ``block_words`` words."""
+    cuts = np.unique(np.append(np.searchsorted(offsets, np.arange(0, len(ids), block_words)), len(offsets) - 1))
+    return [(ids[offsets[low] : offsets[high]], offsets[low : high + 1] - offsets[low]) for low, high in pairwise(cuts)]
 
 
-def ours(numbers, epochs: int, seed: int, architecture: str, objective: str, lr: float) -> tuple[list[str], np.ndarray]:
+def ours(numbers, seed: int, chosen: argparse.Namespace) -> tuple[list[str], np.ndarray]:
+    """Words and vectors of our training."""
     words, counts, ids, offsets = numbers
     torch.manual_seed(seed)
-    model = Word2Vec(Word2VecConfig(vocab_size=len(words), architecture=architecture, objective=objective, lr=lr))
+    config = Word2VecConfig(
+        vocab_size=len(words), architecture=chosen.architecture, objective=chosen.objective, lr=chosen.lr,
+        workers=chosen.threads,
+    )  # fmt: skip
+    model = Word2Vec(config)
     model.prepare(counts)
     parts = blocks(ids, offsets)
-    steps = epochs * len(parts)
+    steps = chosen.epochs * len(parts)
     for step in range(steps):
         model.fit_block(parts[step % len(parts)], step / steps, derive(seed, "kernel", step))
     return words[1:], model.vectors.detach().numpy()[1:]
 
 
-def gensims(
-    sentences, epochs: int, seed: int, architecture: str, objective: str, lr: float
-) -> tuple[list[str], np.ndarray]:
+def gensims(sentences, seed: int, chosen: argparse.Namespace) -> tuple[list[str], np.ndarray]:
+    """Words and vectors of gensim's training."""
     from gensim.models import Word2Vec as Gensim
 
-    tree = objective == "hierarchical"
+    tree = chosen.objective == "hierarchical"
     model = Gensim(
-        sentences, vector_size=100, window=5, sg=int(architecture == "skip-gram"), hs=int(tree), negative=0 if tree else 5,
-        sample=1e-3, min_count=MIN_COUNT, epochs=epochs, seed=seed, workers=1, alpha=lr,
+        sentences, vector_size=100, window=5, sg=int(chosen.architecture == "skip-gram"), hs=int(tree), sample=1e-3,
+        negative=0 if tree else 5, min_count=MIN_COUNT, epochs=chosen.epochs, seed=seed, workers=chosen.threads,
+        alpha=chosen.lr,
     )  # fmt: skip
     return model.wv.index_to_key, model.wv.vectors
 
@@ -124,6 +126,7 @@ def main() -> None:
     options.add_argument("--seeds", type=int, default=3)
     options.add_argument("--architecture", default="skip-gram", choices=["skip-gram", "cbow"])
     options.add_argument("--objective", default="negative", choices=["negative", "hierarchical"])
+    options.add_argument("--threads", type=int, default=1)
     options.add_argument("--lr", type=float, default=0.025)
     chosen = options.parse_args()
     sentences = sentences_of_novels(chosen.words)
@@ -133,7 +136,7 @@ def main() -> None:
     near: dict[str, list[list[set[str]]]] = {"ours": [], "gensim": []}
     for seed in range(1, chosen.seeds + 1):
         for name, train, text in (("ours", ours, numbers), ("gensim", gensims, sentences)):
-            words, matrix = train(text, chosen.epochs, seed, chosen.architecture, chosen.objective, chosen.lr)
+            words, matrix = train(text, seed, chosen)
             rows[name].append(scores(words, matrix))
             near[name].append(neighbour_sets(words, matrix, probes))
             print(json.dumps({"system": name, "seed": seed, **rows[name][-1]}), flush=True)

@@ -32,7 +32,7 @@ SETTINGS = [
     "lrUpdateRate",
 ]
 SKIP_GRAM, SUPERVISED, NEGATIVE_SAMPLING = 2, 3, 2  # numbers of fastText's models and losses
-END_OF_LINE = b"</s>"  # the one word of which fastText takes no n-grams
+END_OF_LINE = b"</s>"
 SAFE_BYTES = 1 << 27  # memory is taken in steps of this, so that a broken size cannot take all of it
 
 
@@ -94,6 +94,8 @@ def read_bin(stream: BinaryIO, path: str) -> tuple[Rows, FastTextSubwords | None
         return Rows(words, table[:word_count], path, lines=False), None
     subwords = FastTextSubwords(table[word_count:], settings["minn"], settings["maxn"])
     total, count = _ngram_sums(words, subwords)
+    if not old:
+        total, count = _spare_line_end(words, total, count)
     return Rows(words, (table[:word_count] + total) / (1 + count)[:, None], path, lines=False), subwords
 
 
@@ -114,7 +116,8 @@ def write_bin(stream: BinaryIO, words: list[str], matrix: Matrix, subwords: obje
     stream.writelines(word.encode() + b"\0" + struct.pack("<qb", 1, 0) for word in words)
     rows = matrix
     if grams:
-        total, count = _ngram_sums([word.encode() for word in words], grams)
+        encoded = [word.encode() for word in words]
+        total, count = _spare_line_end(encoded, *_ngram_sums(encoded, grams))
         rows = (matrix.astype(np.float64) * (1 + count)[:, None] - total).astype(np.float32)
     for table in (np.concatenate([rows, buckets]), np.zeros((len(words), matrix.shape[1]), np.float32)):
         stream.write(struct.pack("<?2q", False, *table.shape))  # not quantised, rows, columns
@@ -161,7 +164,13 @@ def _ngram_sums(words: list[bytes], grams: FastTextSubwords) -> tuple[Matrix, ND
     rows, ends = ngrams(words, len(grams.buckets), grams.shortest, grams.longest)
     total = np.zeros((len(words), grams.buckets.shape[1]), np.float32)
     add_rows(total, np.ascontiguousarray(grams.buckets), rows, ends)
-    count = np.diff(ends, prepend=0).astype(np.float32)
+    return total, np.diff(ends, prepend=0).astype(np.float32)
+
+
+def _spare_line_end(
+    words: list[bytes], total: Matrix, count: NDArray[np.float32]
+) -> tuple[Matrix, NDArray[np.float32]]:
+    """fastText takes no n-grams of the end of a line since the version with a magic number."""
     for row in (row for row, word in enumerate(words) if word == END_OF_LINE):
         total[row], count[row] = 0.0, 0.0
     return total, count

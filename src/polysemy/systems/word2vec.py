@@ -101,14 +101,12 @@ class Word2Vec(nn.Module):
         """
         c = self.config
         ids, offsets = np.require(block[0], np.int32, ["C", "W"]), np.require(block[1], np.int64, ["C", "W"])
-        if not (offsets[-1] == len(ids) and (len(ids) == 0 or 0 <= ids.min() <= ids.max() < c.vocab_size)):
-            raise ValueError(
-                f"ids beyond a vocabulary of {c.vocab_size}, or offsets that do not end at {len(ids)} words"
-            )
+        _check(ids, offsets, c.vocab_size)
         bounds = np.searchsorted(offsets, offsets[-1] * np.arange(c.workers + 1) // c.workers)
         lr = max(c.lr + (c.min_lr - c.lr) * progress, c.min_lr)
+        tables = self._made_tables()
         runs = [
-            (ids, offsets[low : high + 1], lr, derive(seed, "worker", number))
+            (tables, ids, offsets[low : high + 1], lr, derive(seed, "worker", number))
             for number, (low, high) in enumerate(pairwise(bounds))
             if high > low
         ]
@@ -121,12 +119,11 @@ class Word2Vec(nn.Module):
         return Loss(torch.tensor(total, dtype=torch.float64), int(pairs), {"kept": (float(kept), int(known))})
 
     def _run(
-        self, ids: NDArray[np.int32], offsets: NDArray[np.int64], lr: float, seed: int
+        self, tables: Any, ids: NDArray[np.int32], offsets: NDArray[np.int64], lr: float, seed: int
     ) -> tuple[float, int, int, int]:
         """One thread's sentences."""
         from polysemy.nn import static  # numba takes half a second
 
-        tables = self._made_tables()
         text = static.Text(ids, offsets)
         vectors, output = (static.as_rows(p.detach().numpy()) for p in (self.vectors, self.output))
         kernel = static.skip_gram if self.config.architecture == "skip-gram" else static.cbow
@@ -143,6 +140,14 @@ class Word2Vec(nn.Module):
             tree = c.objective == "hierarchical"
             self._tables = static.tables(self.counts.numpy(), c.subsample, c.noise_power, tree=tree)
         return self._tables
+
+
+def _check(ids: NDArray[np.int32], offsets: NDArray[np.int64], vocab_size: int) -> None:
+    """The kernels look up whatever they are given, so it has to be there."""
+    if len(ids) and not 0 <= ids.min() <= ids.max() < vocab_size:
+        raise ValueError(f"ids beyond a vocabulary of {vocab_size}")
+    if offsets[0] != 0 or offsets[-1] != len(ids) or (np.diff(offsets) < 0).any():
+        raise ValueError(f"offsets do not rise from 0 to {len(ids)} words")
 
 
 def _forget_tables(module: nn.Module, _: Any) -> None:

@@ -77,7 +77,7 @@ def test_tables_follow_counts_that_are_loaded_later():
 
 
 def test_the_rate_falls_in_a_straight_line_to_its_least():
-    ids, offsets = topical_text(1)
+    ids, _ = topical_text(1)
     moved = []
     for progress in (0.0, 0.5, 1.0, 1.2):
         model = model_for(ids, lr=0.1, min_lr=0.01)
