@@ -9,8 +9,9 @@ __version__ = "0.1.0"
 
 _LAZY = {
     "load": "polysemy.recipes.load:load",
-    "pretrain": "polysemy.recipes.python:pretrain",
-    "finetune": "polysemy.recipes.python:finetune",
+    "pretrain": "polysemy.api:pretrain",
+    "finetune": "polysemy.api:finetune",
+    "compare": "polysemy.api:compare",
 }
 __all__ = [*_LAZY, "__version__"]
 

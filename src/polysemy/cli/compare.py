@@ -49,7 +49,7 @@ def compare(
         --systems word2vec,elmo,bert --budget 5m --out runs/compared
     """
     from polysemy.compare import run
-    from polysemy.compare.page import terminal_lines
+    from polysemy.compare.terminal import terminal_lines
     from polysemy.core.messages import language
 
     chosen = language(lang)

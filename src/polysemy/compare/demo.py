@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from polysemy.compare.demo_data import DemoData, make_demo_data
-from polysemy.compare.page import terminal_lines
+from polysemy.compare.terminal import terminal_lines
 from polysemy.compare.plan import CompareConfig
 from polysemy.compare.run import Compared, compare
 from polysemy.core.ledger import Ledger
