@@ -2,7 +2,8 @@
 
 Numbering is the same in any process: special symbols, then the alphabet by code points (for byte-level BPE the 256
 byte letters; for WordPiece letters that begin a word, then those that continue one), then merged pieces in the order in
-which they were made.  Unigram pieces follow the special symbols by falling probability.
+which they were made, then rare characters by falling frequency where room is left.  Unigram pieces follow the special
+symbols by falling probability, rare characters last.
 
 WordPiece is trained by byte-pair merges, as the ``tokenizers`` library does it too, and then read by the longest match
 (Wu et al. 2016, arXiv:1609.08144 describe a likelihood criterion that was never released).
@@ -67,22 +68,33 @@ def choose_alphabet(counts: Mapping[str, int], room: int, rows: int = 1) -> list
     characters take one).  By falling frequency, all that fit into 512 symbols or a tenth of the room; beyond that
     those that are needed to cover 99.95 % of the text, while half of the room is left for longer pieces.
     """
-    characters: Counter[str] = Counter()
-    for word, count in counts.items():
-        for character in word:
-            characters[character] += count
     free = max(FREE_SYMBOLS, FREE_SHARE * room)
-    total, covered, used = sum(characters.values()), 0, 0
+    ranked = _ranked(counts)
+    total, covered, used = sum(count for _, count in ranked), 0, 0
     chosen: list[str] = []
-    for character, count in sorted(characters.items(), key=lambda item: (-item[1], item[0])):
+    for character, count in ranked:
         used += 1 if is_han(character) else rows
         if used > room or (used > free and (covered >= COVERAGE * total or used > MOST_SHARE * room)):
             break
         chosen.append(character)
         covered += count
-    if not chosen and characters:
+    if not chosen and ranked:
         raise InputError(f"a vocabulary with {room} symbols beside the special ones has no room for any character")
     return sorted(chosen)
+
+
+def _ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Characters of counted words, by falling frequency, then by code points."""
+    characters: Counter[str] = Counter()
+    for word, count in counts.items():
+        for character in word:
+            characters[character] += count
+    return sorted(characters.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _forms(character: str) -> list[str]:
+    """WordPiece symbols of a character: Han characters always stand alone, so they never continue a word."""
+    return [character] if is_han(character) else [character, CONTINUES + character]
 
 
 def _train_wordpiece(counts: Mapping[str, int], segmenter: Segmenter, room: int, min_count: int) -> list[str]:
@@ -91,8 +103,8 @@ def _train_wordpiece(counts: Mapping[str, int], segmenter: Segmenter, room: int,
     known = set(alphabet)
     words = [part for part in sorted(parts) if known.issuperset(part)]
     symbols = [[part[0], *(CONTINUES + character for character in part[1:])] for part in words]
-    # Both forms of every letter, so that no word of known letters is unknown; Han characters always stand alone.
-    pieces = [*alphabet, *(CONTINUES + character for character in alphabet if not is_han(character))]
+    # Both forms of every letter, so that no word of known letters is unknown.
+    pieces = [*alphabet, *(form for character in alphabet for form in _forms(character)[1:])]
     present = set(pieces)
     merges = learn_merges(
         symbols,
@@ -106,6 +118,10 @@ def _train_wordpiece(counts: Mapping[str, int], segmenter: Segmenter, room: int,
         if piece not in present:
             present.add(piece)
             pieces.append(piece)
+    for character, _ in _ranked(counts):  # room is left: rarer characters after all
+        forms = _forms(character)
+        if character not in known and len(pieces) + len(forms) <= room:
+            pieces += forms
     return pieces
 
 
@@ -154,7 +170,9 @@ def _train_unigram(
     words = sorted(marked, key=lambda word: (-marked[word], word))
     unseen = sorted(known.difference(*words))  # letters of words left out above; the marker, where no word has it
     learnt = learn_unigram(words, [marked[word] for word in words], room - len(unseen))
-    return learnt + [(letter, learnt[-1][1]) for letter in unseen]
+    rare = [character for character, _ in _ranked(enough) if character not in known]
+    extra = unseen + rare[: max(0, room - len(learnt) - len(unseen))]  # rarer characters where room is left
+    return learnt + [(letter, learnt[-1][1]) for letter in extra]
 
 
 def _parts(

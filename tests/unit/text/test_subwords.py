@@ -177,6 +177,16 @@ SYMBOL = regex.compile(
 )  # words of ours end at these
 
 
+def test_rare_characters_get_the_room_that_is_left() -> None:
+    counts = {chr(0x4E00 + i): 100_000 if i < 600 else 1 for i in range(700)}
+    assert len(choose_alphabet(counts, 1000)) == 512
+    for kind in ("wordpiece", "unigram"):
+        tokenizer = train_tokenizer(kind, counts, segmenter=Segmenter(unit="char"), vocab_size=680)
+        assert tokenizer.vocab_size == 680
+        assert chr(0x4E00 + 650) in tokenizer.vocabulary
+        assert tokenizer.encode(chr(0x4E00 + 699)).unknown == 1
+
+
 def test_bert_vocabulary_gives_the_pieces_of_bert() -> None:
     path = need("vocab_bert_chinese")
     vocab = next(iter(sorted(path.glob("*vocab*.txt"))))
