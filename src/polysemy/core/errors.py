@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from collections.abc import Iterable
+from difflib import get_close_matches
+
+NAMES_SHOWN = 20
 
 
 class InputError(Exception):
@@ -31,7 +33,8 @@ class Interrupted(Exception):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A sentence that offers the known name closest to ``name``, or lists the known ones."""
+    """A sentence that offers the known name closest to ``name``, or lists the first known ones."""
     known = list(known)
     close = get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(known)}."
+    more = f" and {len(known) - NAMES_SHOWN:,} more" if len(known) > NAMES_SHOWN else ""
+    return f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(known[:NAMES_SHOWN])}{more}."

@@ -145,7 +145,7 @@ def pool_words(encoded: Encoded, batch: Batch, pooling: Pooling) -> Tensor:
     target = batch.words.masked_fill(batch.words < 0, width)  # specials and padding fall into a column cut off below
     index = target[:, None, :, None].expand_as(stacked)
     sums = stacked.new_zeros(stacked.size(0), stacked.size(1), width + 1, stacked.size(3)).scatter_add(2, index, stacked)
-    counts = torch.zeros_like(target[:, :1].expand(-1, width + 1)).scatter_add(1, target, torch.ones_like(target))
+    counts = target.new_zeros(len(target), width + 1).scatter_add(1, target, torch.ones_like(target))
     return (sums / counts.clamp(min=1)[:, None, :, None])[:, :, :width]
 
 

@@ -126,7 +126,8 @@ def looks_like_conll(lines: Sequence[str]) -> bool:
     """True when the first lines of a file are rows of columns with tags and not running text.
 
     All rows have the same number of columns, two or more, and the last column holds tags: those of spans (O, B-PER), or
-    at least 20 rows with few capitalised ones (NOUN).
+    at least 20 rows of few capitalised ones (NOUN), two of them letters: short sentences that happen to have equally
+    many words all end in a mark.
     """
     rows = [_ASCII_SPACE.split(line.strip(" \t")) for line in lines if line.strip()]
     rows = [cells for cells in rows if cells[0] != DOCUMENT_MARK]
@@ -136,4 +137,7 @@ def looks_like_conll(lines: Sequence[str]) -> bool:
     tags = [cells[-1] for cells in rows]
     if all(_SPAN_TAG.fullmatch(tag) for tag in tags):
         return True
+    named = {tag for tag in tags if tag[0].isalpha()}
+    if len(named) < 2:
+        return False
     return len(tags) >= 20 and 5 * len(set(tags)) <= len(tags) and all(_PLAIN_TAG.fullmatch(tag) for tag in tags)
