@@ -91,6 +91,7 @@ def marks(row: SystemResult, results: Results, lang: Lang) -> list[tuple[str, st
         ("under_trained", row["under_trained"]),
         ("elsewhere", row["elsewhere"]),
         ("control", row["control"]),
+        ("one_seed", not row["test"]["seeds_known"]),
         ("over_limit", not within(row["cost"], results["limits"])),
     ]
     return [(kind, say(f"compare.mark.{kind}", lang)) for kind, holds in kinds if holds]
@@ -146,8 +147,8 @@ def _against(row: SystemResult | OneHeadRow) -> View:
     against = row["against_best"]
     if against is None:
         return {"difference": DASH, "p": ""}
-    difference = f"{against['difference']:+.3f}".replace("-", MINUS)
-    return {"difference": difference, "p": "< 0.001" if against["p_holm"] < 0.001 else f"{against['p_holm']:.2g}"}
+    difference, p = f"{against['difference']:+.3f}".replace("-", MINUS), against["p_holm"]
+    return {"difference": difference, "p": "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"}
 
 
 def _scale(scores: Sequence[Score]) -> tuple[float, float]:
@@ -226,7 +227,10 @@ def _method(results: Results, lang: Lang) -> list[tuple[str, list[str]]]:
         ("trials", [say("compare.report.trials_text", lang, **used)]),
     ]
     if results["failures"]:
-        failed = [f"{display(row['system'], lang)}, seed {row['seed']}: {row['reason']}" for row in results["failures"]]
+        failed = [
+            f"{display(row['system'], lang)}, {say('compare.report.seed', lang, seed=row['seed'])}: {row['reason']}"
+            for row in results["failures"]
+        ]
         sections.append(("failures", failed))
     return [(say(f"compare.report.{key}", lang), texts) for key, texts in sections]
 

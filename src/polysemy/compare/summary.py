@@ -23,7 +23,7 @@ from polysemy.core.statistics import RESAMPLES, Estimate, ItemScores, Standing, 
 
 LONG_TEXT = 320  # characters; longer texts are cut
 COMFORTABLE = 90  # columns of an item that is easy to read
-SHOWN = 12
+SHOWN = 10
 MEASURES = ("disk_mb", "pretrain_seconds", "finetune_seconds", "latency_ms", "words_per_second")
 
 
