@@ -217,8 +217,11 @@ def wait_for(condition, process, seconds=120):
 def kill_after(path, step, number, **options):
     """Start, wait for the checkpoint of ``step``, send the signal; what it then says on standard error."""
     process = script(path, **options)
-    steps = lambda: [int(p.stem[5:]) for p in path.glob("checkpoints/step-*.safetensors")]  # noqa: E731
-    wait_for(lambda: max(steps(), default=-1) >= step, process)
+
+    def newest():
+        return max((int(p.stem[5:]) for p in path.glob("checkpoints/step-*.safetensors")), default=-1)
+
+    wait_for(lambda: newest() >= step, process)
     process.send_signal(number)
     return process.communicate(timeout=60)[1]
 

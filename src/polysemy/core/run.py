@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from polysemy.core.config import read_yaml, to_dict, write_yaml
 from polysemy.core.environment import environment
@@ -139,7 +139,7 @@ class Run:
             os.close(self._lock)
             self._lock = None
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
