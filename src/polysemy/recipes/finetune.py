@@ -359,8 +359,8 @@ def predictions_file(
             rows = (f"{word}\t{gold}\t{tag}" for word, gold, tag in zip(words, example.label, tags, strict=True))
             sentences.append("\n".join(rows) + "\n")
         return f"{part}.txt", "\n".join(sentences)
-    rows = (
+    records = (
         {"line": int(example.place.rpartition(":")[2]), "gold": example.label, "predicted": label}
         for example, label in zip(examples, predicted, strict=True)
     )
-    return f"{part}.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return f"{part}.jsonl", "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)

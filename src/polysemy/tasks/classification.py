@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from polysemy.tasks.example import Columns, Example
 from polysemy.tasks.heads import ClassificationHead, HeadConfig
 
 NOT_LABELS = ("", "nan", "none", "null", "n/a", "na")  # how an absent label is written, in lower case
-NUMBER_LIMIT = 100  # more different labels that are all fractions are a quantity and not classes
+NUMBER_LIMIT = 100  # more different labels that are fractions are a quantity and not classes
 
 
 class Classification:
@@ -89,7 +89,7 @@ class Classification:
                 f"the training file has {found}", where=where,
                 do="Check which column holds the labels, and give examples of at least two.",
             )  # fmt: skip
-        if len(counts) > NUMBER_LIMIT and all(_is_fraction(label) for label in counts):
+        if len(counts) > NUMBER_LIMIT and _are_quantities(counts):
             raise InputError(
                 f"the labels are {len(counts):,} different numbers, a quantity and not classes", where=where,
                 do="Name the label column (columns.label).",
@@ -152,8 +152,9 @@ def first_of_each(rows: Tensor) -> Tensor:
     return torch.cat([rows.new_ones(min(len(rows), 1), dtype=torch.bool), rows[1:] != rows[:-1]])
 
 
-def _is_fraction(label: str) -> bool:
+def _are_quantities(labels: Iterable[str]) -> bool:
+    """Whether all are numbers and some have a fraction; many whole numbers may well be names of classes."""
     try:
-        return not float(label).is_integer()
-    except (ValueError, OverflowError):
+        return not all(float(label).is_integer() for label in labels)
+    except ValueError:
         return False

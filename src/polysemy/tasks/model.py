@@ -166,17 +166,21 @@ class Texts:
 
 
 @torch.inference_mode()
-def predict(model: TaskModel, task: Task, texts: Texts, *, batch_tokens: int = 8192) -> list[Any]:
-    """A prediction for each text, in order; texts of similar length go through together."""
-    training = model.training
+def predict(
+    model: TaskModel, answer: Callable[[Any, Batch], list[Any]], texts: Texts, *, batch_tokens: int = 8192
+) -> list[Any]:
+    """What ``answer`` (of the model's output and the batch) says of each text, in order; texts of similar length go
+    through together."""
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     device = next(model.head.parameters()).device
     out: list[Any] = [None] * len(texts.items)
     for plan in by_length(texts.lengths, batch_tokens):
         batch = texts.batch(plan).to(device)
-        for i, prediction in zip(plan, texts.stitch(plan, task.predict(model(batch), batch)), strict=True):
+        for i, prediction in zip(plan, texts.stitch(plan, answer(model(batch), batch)), strict=True):
             out[i] = prediction
-    model.train(training)
+    for module, mode in modes:
+        module.training = mode
     return out
 
 
