@@ -253,13 +253,12 @@ class ContextTagger:
         gold = np.array([index[tag] for _, tags in kept for tag in tags], np.int64)
         starts = np.cumsum([0, *(len(words) for words, _ in kept)]).astype(np.int64)
         sizes = [(len(self.columns), len(index)), (len(index) + 1, len(index))]
-        weights, moves = (np.zeros(size, np.float32) for size in sizes)
-        late = [np.zeros(size, np.float32) for size in sizes]
+        tables = tuple(np.zeros(size, np.float32) for size in (*sizes, *sizes))
         generator, step = np.random.default_rng(self.seed), 0
         for _ in range(self.epochs):
             order = generator.permutation(len(kept)).astype(np.int64)
-            step = self.kernels.train_epoch(features, gold, starts, order, weights, moves, *late, step)
-        self.weights, self.moves = weights - late[0] / step, moves - late[1] / step
+            step = self.kernels.train_epoch(features, gold, starts, order, tables, step)
+        self.weights, self.moves = (table - late / step for table, late in zip(tables[:2], tables[2:], strict=True))
 
     def predict(self, items: Sequence[Sequence[str]]) -> list[list[str]]:
         return [

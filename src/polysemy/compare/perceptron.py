@@ -46,15 +46,15 @@ def decode(features, weights, moves):
     return path
 
 
-@njit(
-    f"int64({ROWS}, int64[::1], int64[::1], int64[::1], {WEIGHTS}, {WEIGHTS}, {WEIGHTS}, {WEIGHTS}, int64)", cache=True
-)
-def train_epoch(features, gold, starts, order, weights, moves, weights_late, moves_late, step):
+@njit(f"int64({ROWS}, int64[::1], int64[::1], int64[::1], UniTuple({WEIGHTS}, 4), int64)", cache=True)
+def train_epoch(features, gold, starts, order, tables, step):
     """One pass over the sentences in ``order``; returns the count of sentences seen so far.
 
     ``features`` (words, slots) and ``gold`` (words,) of all sentences, cut at ``starts`` (sentences + 1,).
-    ``*_late`` add up step x change, so that average = weights - late / steps (the usual lazy form).
+    ``tables``: weights and moves as in ``decode``, then the same shapes adding up step x change, so that
+    average = weights - late / steps (the usual lazy form).
     """
+    weights, moves, weights_late, moves_late = tables
     tags = weights.shape[1]
     for sentence in order:
         first, last = starts[sentence], starts[sentence + 1]
