@@ -23,7 +23,10 @@ from tests.texts import sentences, write_conll, write_corpus
 
 SMALL = {
     "word2vec": {"model": {"dim": 16}, "batch": {"block_words": 300}},
-    "elmo:tiny": {"model": {"hidden_size": 16, "proj_size": 8, "filters": [[1, 4], [2, 8]]}, "batch": {"batch_words": 220}},
+    "elmo:tiny": {
+        "model": {"hidden_size": 16, "proj_size": 8, "filters": [[1, 4], [2, 8]]},
+        "batch": {"batch_words": 220},
+    },
     "bert:tiny": {"model": {"dim": 16, "ffn_dim": 32, "max_length": 32}, "batch": {"batch_size": 8}},
 }
 FILES = ("model.safetensors", "tokenizer.json", "config.json")
@@ -161,7 +164,9 @@ def test_ten_kills_at_random_moments_change_nothing(system: str, tmp_path: Path)
     seconds = time.monotonic() - began
     draw, kills = random.Random(7), 0
     for _ in range(60):
-        process = subprocess.Popen([*command, "--out", str(tmp_path / "cut")], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [*command, "--out", str(tmp_path / "cut")], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
         try:
             code = process.wait(draw.uniform(0.1, 0.9) * seconds if kills < 10 else None)
             assert code == 0

@@ -17,10 +17,10 @@ import torch
 from polysemy.core.budget import Budget
 from polysemy.core.config import override, parse, read_yaml, to_dict
 from polysemy.core.errors import InputError
-from polysemy.core.files import write_atomic
+from polysemy.core.files import sha256, write_atomic
 from polysemy.core.ledger import Ledger
 from polysemy.core.reporter import Reporter, Silent
-from polysemy.core.run import Run
+from polysemy.core.run import Run, differences
 from polysemy.core.seeds import derive
 from polysemy.data.loader import LengthLoader
 from polysemy.data.split import split
@@ -73,6 +73,7 @@ class FinetuneConfig:
     loop: dict[str, Any] = field(default_factory=dict)  # fields of TrainSettings
     cache_mb: float = 2048.0  # states of a frozen system that are kept in memory
     keep_text: bool = True  # words and excerpts in ledger and predictions
+    decided: dict[str, Any] = field(default_factory=dict)  # what the run settled for itself (core.run.Run.decide)
 
     def __post_init__(self) -> None:
         if not 0 < self.dev_fraction < 1:
@@ -107,7 +108,10 @@ def settings_of(recipe: Path | None, given: Mapping[str, Any], sets: Sequence[st
     """Defaults <- YAML <- options <- ``--set``; unknown keys are refused with the nearest name."""
     data = read_yaml(recipe) if recipe else {}
     data = {**data, **{name: value for name, value in given.items() if value is not None}}
-    return parse(FinetuneConfig, override(data, list(sets)), str(recipe or "options"))
+    settings = override(data, list(sets))
+    if recipe and differences(read_yaml(recipe), settings):
+        settings["decided"] = {}  # it was found out under other settings
+    return parse(FinetuneConfig, settings, str(recipe or "options"))
 
 
 def finetune(config: FinetuneConfig, out: Path, *, reporter: Reporter | None = None) -> FinetuneResult:
@@ -121,6 +125,7 @@ def finetune(config: FinetuneConfig, out: Path, *, reporter: Reporter | None = N
     with run:
         if run.finished:
             return FinetuneResult(out, run.read_json("results.json"), Ledger.from_json(run.read_json("ledger.json")))
+        check_data(config, run)
         job = Job(config, reporter)
         steps = run.decide("steps", lambda: job.steps(began, reporter))
         reporter.say(
@@ -131,6 +136,22 @@ def finetune(config: FinetuneConfig, out: Path, *, reporter: Reporter | None = N
             job.update(steps), job.loader, job.settings(steps), run, evaluate=job.evaluate, reporter=reporter
         )
         return _finish(config, run, job, result, time.monotonic() - began)
+
+
+def check_data(config: FinetuneConfig, run: Run) -> None:
+    """Write the digests of the labelled files into the recipe.  Raises InputError where a file is absent, or another
+    one than when the run began."""
+    digests = {}
+    for part in ("train", "dev", "test"):
+        if (name := getattr(config, part)) is not None:
+            if not Path(name).is_file():
+                raise InputError("no such file", where=name, do=f"Name the labelled file for {part}.")
+            digests[part] = sha256(Path(name))
+    for part, digest in run.decide("sha256", lambda: digests).items():
+        if digests.get(part) != digest:
+            raise InputError(
+                "the file has changed since the run began", where=str(getattr(config, part)), do="Give another output."
+            )
 
 
 class Job:
@@ -209,8 +230,12 @@ class Job:
             assert self.budget.seconds is not None
             left = max(self.budget.seconds - (time.monotonic() - began), 0.0)
             paid = calibrate(
-                self.update, self.loader, left, evaluate=self.evaluate,
-                evaluate_every=self.loader.steps_per_epoch, reporter=reporter,
+                self.update,
+                self.loader,
+                left,
+                evaluate=self.evaluate,
+                evaluate_every=self.loader.steps_per_epoch,
+                reporter=reporter,
             )
         if paid < 1:
             raise InputError(

@@ -54,7 +54,9 @@ def test_bilstm_equals_torch_on_packed_sequences() -> None:
     )  # fmt: skip
     states, batch = make_batch(LENGTHS)
     assert batch.word_mask is not None
-    x = states[:, 0].masked_fill(~batch.word_mask[..., None], float("nan"))  # what stands in padding is nobody's business
+    x = states[:, 0].masked_fill(
+        ~batch.word_mask[..., None], float("nan")
+    )  # what stands in padding is nobody's business
     got = ours(x, batch.word_mask)
     kept = [row for row, length in enumerate(LENGTHS) if length]
     packed = nn.utils.rnn.pack_padded_sequence(
