@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from polysemy.tasks.classification import Classification
 from polysemy.tasks.heads import HeadConfig
 from polysemy.tasks.model import Supervised, TaskModel, Texts, by_length, predict
 from polysemy.tasks.tagging import Tagging
-from polysemy.tasks.classification import Classification
 from polysemy.text.tokens import Tokens
 from tests.unit.tasks.toy import ToySystem, ToyTokenizer
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +21,7 @@ class ToyTokenizer:
     kind = "wordpiece"
     special = Special(unk=0, begin=1, end=2)
     vocab_size = 103
-    vocabulary: list[str] = []
+    vocabulary: ClassVar[list[str]] = []
 
     def encode(self, text: str | Sequence[str]) -> Tokens:
         words = text.split() if isinstance(text, str) else list(text)
