@@ -14,17 +14,17 @@ def register(app: typer.Typer) -> None:
 
 
 def pretrain(
-    system: str = typer.Argument(..., metavar="SYSTEM[:SIZE]", help="A name of `polysemy systems`, such as elmo:tiny."),
-    corpus: list[Path] = typer.Option(..., "--corpus", help="Text files, tables or folders; may be given many times."),
+    system: str = typer.Argument(None, metavar="SYSTEM[:SIZE]", help="A name of `polysemy systems`, such as elmo:tiny."),
+    corpus: list[Path] = typer.Option([], "--corpus", help="Text files, tables or folders; may be given many times."),
     out: Path = typer.Option(..., "--out", help="The run directory; the same command on it resumes."),
     start: str = typer.Option(None, "--from", metavar="MODEL", help="Go on from this model with its vocabulary."),
-    budget: str = typer.Option("10m", help="Wall time or corpus words: 90s, 10m, 2h, 50Mtok."),
+    budget: str = typer.Option(None, help="Wall time or corpus words: 90s, 10m (default), 2h, 50Mtok."),
     exclude: list[Path] = typer.Option([], "--exclude", help="Labelled files whose sentences are taken out of the text."),
     recipe: Path = typer.Option(None, help="A YAML file of settings; options given here win."),
     settings: list[str] = typer.Option([], "--set", metavar="A.B=C", help="One setting, such as train.lr=5e-4."),
-    seed: int = typer.Option(0, help="Same seed, recipe and machine: the same bytes."),
-    unit: str = typer.Option("auto", help="auto, word or char (data labelled by character is read by character)."),
-    encoding: str = typer.Option("utf-8", help="Encoding of the text files; never guessed."),
+    seed: int = typer.Option(None, help="0 by default. Same seed, recipe and machine: the same bytes."),
+    unit: str = typer.Option(None, help="auto (default), word or char (data labelled by character is read by character)."),
+    encoding: str = typer.Option(None, help="Encoding of the text files, utf-8 by default; never guessed."),
     no_text: bool = typer.Option(False, "--no-text", help="Keep excerpts of the text out of the ledger."),
     as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
 ) -> None:
@@ -39,8 +39,8 @@ def pretrain(
 
     config = settings_of(
         recipe,
-        {"system": system, "corpus": [str(p) for p in corpus], "start": start, "budget": budget, "seed": seed,
-         "unit": unit, "encoding": encoding, "exclude": [str(p) for p in exclude], "keep_text": not no_text},
+        {"system": system, "corpus": [str(p) for p in corpus] or None, "start": start, "budget": budget, "seed": seed,
+         "unit": unit, "encoding": encoding, "exclude": [str(p) for p in exclude] or None, "keep_text": False if no_text else None},
         settings,
     )  # fmt: skip
     outcome = run(config, out, reporter=reporter(as_json))

@@ -17,15 +17,15 @@ def register(app: typer.Typer) -> None:
 
 
 def finetune(
-    model: str = typer.Argument(..., help="A run directory, Hugging Face directory, vector file or SYSTEM:SIZE."),
-    task: str = typer.Option(..., help="tagging or classification."),
-    train: Path = typer.Option(..., help="Labelled file: CoNLL columns, CoNLL-U, TSV, CSV, JSONL or Parquet."),
+    model: str = typer.Argument(None, help="A run directory, Hugging Face directory, vector file or SYSTEM:SIZE."),
+    task: str = typer.Option(None, help="tagging or classification."),
+    train: Path = typer.Option(None, help="Labelled file: CoNLL columns, CoNLL-U, TSV, CSV, JSONL or Parquet."),
     dev: Path = typer.Option(None, help="For early stopping; without it a seeded part of train, stated."),
     test: Path = typer.Option(None, help="Scored once at the end."),
     out: Path = typer.Option(..., "--out", help="The run directory; the same command on it resumes."),
     mode: str = typer.Option(None, help="features (frozen system) or finetune (whole); default: as its paper does."),
     budget: str = typer.Option(None, help="Wall time at most: 90s, 5m. Training stops early on dev anyway."),
-    seed: int = typer.Option(0, help="Same seed, recipe and machine: the same bytes."),
+    seed: int = typer.Option(None, help="0 by default. Same seed, recipe and machine: the same bytes."),
     recipe: Path = typer.Option(None, help="A YAML file of settings; options given here win."),
     settings: list[str] = typer.Option([], "--set", metavar="A.B=C", help="One setting, such as epochs=20."),
     as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),
@@ -37,7 +37,7 @@ def finetune(
     from polysemy.recipes.finetune import finetune as run
     from polysemy.recipes.finetune import settings_of
 
-    given = {"model": model, "task": task, "train": str(train), "dev": dev and str(dev), "test": test and str(test),
+    given = {"model": model, "task": task, "train": train and str(train), "dev": dev and str(dev), "test": test and str(test),
              "mode": mode, "budget": budget, "seed": seed}  # fmt: skip
     outcome = run(settings_of(recipe, given, settings), out, reporter=reporter(as_json))
     result(outcome.lines(), outcome.to_json(), as_json)

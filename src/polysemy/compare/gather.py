@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from polysemy.compare.plan import CompareConfig, Trial, is_system, trials
+from polysemy.compare.plan import UNTRAINED, CompareConfig, Trial, is_system, trials
 from polysemy.compare.results import FORMAT, Budget, Curve, Limits, OneHead, Overlap, Part, Results, Stage
 from polysemy.compare.summary import Row, disagreements, label_points, one_head, stand, system_results
-from polysemy.compare.trial import DONE, UNTRAINED, make_task, read
+from polysemy.compare.trial import DONE, make_task, read
 from polysemy.compare.verdict import decide, speak
 from polysemy.core.environment import environment
 from polysemy.core.errors import InputError
@@ -74,7 +74,7 @@ class Gathered:
             deterministic=name in DETERMINISTIC,
             elsewhere=first.kind == "finetune" and not is_system(first.spec),
             mode=results[0]["mode"] if results and not control else "",
-            head=results[0]["how"] if results else "",
+            head=results[0]["how"].partition(", ")[2] if results else "",
             settings=self.file(first, DONE).get("settings", "") if first.kind == "control" else "",
             under_trained_in=self.under_trained(found, results),
             curves=[curve for trial in found for curve in self.curves(trial)],
@@ -199,7 +199,7 @@ def second_table(found: Gathered) -> OneHead | None:
             groups.setdefault(trial.row, []).append(trial)
     if not found.config.one_head or len(groups) < 2:
         return None
-    head = found.file(next(iter(groups.values()))[0], "results.json")["how"]
+    head = found.file(next(iter(groups.values()))[0], "results.json")["how"].partition(", ")[2]
     return one_head(head, {name: [found.scores(t) for t in group] for name, group in groups.items()}, resamples=RESAMPLES)
 
 

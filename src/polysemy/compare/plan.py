@@ -16,6 +16,7 @@ from polysemy.tasks import find_task
 
 Kind = Literal["control", "pretrain", "finetune"]
 TRIAL_OVERHEAD_SECONDS = 25.0  # starting a process, reading files, scoring, latency
+UNTRAINED = " without pretraining"
 NOMINAL_VOCABULARY = 20_000  # for the disk estimate, before any text is read
 CONTROLS = {"classification": ("majority", "tfidf"), "tagging": ("majority", "context")}
 
@@ -27,7 +28,7 @@ class CompareConfig:
     text: TextConfig
     task: str
     train: str
-    systems: tuple[str, ...]
+    systems: tuple[str, ...] = ("word2vec", "elmo", "bert")
     dev: str | None = None
     test: str | None = None
     budget: str = "5m"  # of one system's pretraining with one seed
@@ -90,10 +91,11 @@ def _system(config: CompareConfig, spec: str, seed: int) -> Iterator[Trial]:
         pretrained = f"pretrained/{slug}-s{first}"
         if first == seed:
             yield Trial("pretrain", spec, spec, seed, pretrained)
-        mode = find(spec.partition(":")[0]).mode
-        if find(spec.partition(":")[0]).trained == "loop":
-            row = f"{spec} without pretraining"
-            yield Trial("finetune", row, spec, seed, f"trials/{slug}-untrained-s{seed}", pretrained, mode="finetune")
+        entry = find(spec.partition(":")[0])
+        mode = entry.mode
+        if entry.trained == "loop":  # what pretraining brought: everything else is the same
+            row = spec + UNTRAINED
+            yield Trial("finetune", row, spec, seed, f"trials/{slug}-untrained-s{seed}", pretrained)
     else:
         if not Path(spec).exists():
             configure(spec)  # raises with the nearest name

@@ -82,7 +82,7 @@ def settings_of(recipe: Path | None, given: Mapping[str, Any], sets: Sequence[st
     text_keys = set(TextConfig.__dataclass_fields__)
     data = read_yaml(recipe) if recipe else {}
     data = {**data, **{k: v for k, v in given.items() if k not in text_keys and v is not None}}
-    data["text"] = {**data.get("text", {}), **{k: v for k, v in given.items() if k in text_keys}}
+    data["text"] = {**data.get("text", {}), **{k: v for k, v in given.items() if k in text_keys and v is not None}}
     return parse(CompareConfig, override(data, list(sets)), str(recipe or "options"))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from polysemy.compare.plan import CompareConfig, Trial
+from polysemy.compare.plan import UNTRAINED, CompareConfig, Trial
 from polysemy.core.config import parse, to_dict
 from polysemy.core.errors import InputError, Interrupted
 from polysemy.core.files import write_atomic
@@ -137,9 +137,6 @@ def control_trial(config: CompareConfig, trial: Trial, out: Path, reporter: Repo
         out / trial.folder, dev=(items["dev"], labels["dev"]), words=words,
     )  # fmt: skip
     return {"cost": measured.cost, "settings": measured.settings, "predicted": measured.predictions["test"]}
-
-
-UNTRAINED = " without pretraining"
 
 
 def read(config: CompareConfig, part: str) -> list[Example]:

@@ -191,8 +191,9 @@ class Job:
 
     @property
     def how(self) -> str:
-        kind = self.tuned.head_config.kind
-        return f"system {'trained' if self.mode == 'finetune' else 'frozen'}, {kind} head"
+        kind = {"bilstm": "BiLSTM", "linear": "linear"}[self.tuned.head_config.kind]
+        crf = " and CRF" if self.tuned.head_config.crf else ""
+        return f"system {'trained' if self.mode == 'finetune' else 'frozen'}, {kind}{crf} head"
 
     @property
     def epochs(self) -> int:

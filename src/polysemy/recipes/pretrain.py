@@ -82,7 +82,7 @@ def settings_of(recipe: Path | None, given: Mapping[str, Any], sets: Sequence[st
     """Defaults <- YAML <- options <- ``--set``; unknown keys are refused with the nearest name."""
     data = read_yaml(recipe) if recipe else {}
     text_keys = set(TextConfig.__dataclass_fields__)
-    text = {k: v for k, v in given.items() if k in text_keys}
+    text = {k: v for k, v in given.items() if k in text_keys and v is not None}
     data = {**data, **{k: v for k, v in given.items() if k not in text_keys and v is not None}}
     data["text"] = {**data.get("text", {}), **text}
     settings = override(data, list(sets))
@@ -105,10 +105,8 @@ def pretrain(
     name = configure(config.system)[0]
     entry = find(name)
     group = start_group()
-    group.barrier()
-    run = Run.open(out, to_dict(config), writer=True) if group.rank == 0 else None
-    group.barrier()
-    run = run or Run.open(out, to_dict(config), writer=False)
+    with group.first():
+        run = Run.open(out, to_dict(config), writer=group.rank == 0)
     with run:
         if run.finished:
             data = run.read_json("results.json")
@@ -116,11 +114,12 @@ def pretrain(
         before = load(config.start) if config.start else None
         if before is not None and before.name != name:
             raise InputError(f"{config.start} is {before.name}, not {name}", do=f"Name {before.name} to go on from it.")
-        prepared = prepare(
-            prepared_in or out / "shards", config.text, entry.tokenizer,
-            vocab_size=config.text.vocab_size or VOCAB_SIZE[entry.tokenizer],
-            tokenizer=before and before.tokenizer, reporter=reporter,
-        )  # fmt: skip
+        with group.first():  # the others find it done
+            prepared = prepare(
+                prepared_in or out / "shards", config.text, entry.tokenizer,
+                vocab_size=config.text.vocab_size or VOCAB_SIZE[entry.tokenizer],
+                tokenizer=before and before.tokenizer, reporter=reporter,
+            )  # fmt: skip
         model = before or random_model(config.system, prepared.tokenizer, config.seed, config.model)
         job = Job(config, entry, model, prepared)
         steps = run.decide("steps", lambda: job.steps(budget, began, reporter))

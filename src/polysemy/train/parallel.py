@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -35,6 +37,17 @@ class Group:
             from accelerate.utils import wait_for_everyone
 
             wait_for_everyone()
+
+    @contextmanager
+    def first(self) -> Iterator[None]:
+        """The first process runs the block, then the others."""
+        if self.rank:
+            self.barrier()
+        try:
+            yield
+        finally:
+            if not self.rank:
+                self.barrier()
 
     def sum_gradients(self, parameters: list[nn.Parameter]) -> None:
         """Replace every gradient by its sum over the processes, in one message.
