@@ -271,7 +271,7 @@ class SubwordTokenizer:
         but where a word of ours ends inside one of BERT's: before a symbol that is no punctuation (``5€``), and in
         scripts written without spaces.
         """
-        lines = _read_lines(path)
+        lines = read_pieces(path)
         index = {piece: id_ for id_, piece in enumerate(lines)}
         names = {"pad": "[PAD]", "unk": "[UNK]", "begin": "[CLS]", "end": "[SEP]", "mask": "[MASK]"}
         special = Special(**{field: index.get(name) for field, name in names.items()})
@@ -305,7 +305,8 @@ def _from_bytes(pieces: Sequence[str]) -> str:
     return bytes(_LETTER_BYTES[letter] for letter in letters).decode("utf-8", errors="replace")
 
 
-def _read_lines(path: Path) -> list[str]:
+def read_pieces(path: Path) -> list[str]:
+    """A vocabulary of one piece a line, by id; lines may end in CRLF (COR-02)."""
     try:
         data = path.read_bytes()
     except OSError as error:

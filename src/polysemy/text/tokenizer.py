@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast, get_args
 
 from polysemy.core.errors import InputError, nearest
-from polysemy.text import saved
+from polysemy.text import huggingface, saved
 from polysemy.text.normalize import Normalizer
 from polysemy.text.subword_training import train_subwords
 from polysemy.text.subwords import SubwordKind, SubwordTokenizer
@@ -71,4 +71,6 @@ def load_tokenizer(path: Path) -> Tokenizer:
         return CharacterTokenizer.from_json(data)
     if kind in KINDS:
         return SubwordTokenizer.from_json(data)
+    if kind == huggingface.KIND:
+        return huggingface.HuggingFaceTokenizer.from_json(data)
     raise InputError(f"unknown kind of tokenizer {kind!r}", where=str(path), do=nearest(str(kind), KINDS))
