@@ -170,8 +170,10 @@ def _modern(state: dict[str, Tensor], ledger: Ledger) -> dict[str, Tensor]:
 
 
 def _why_ignored(name: str, state: dict[str, Tensor]) -> str:
+    if name.endswith(".position_ids"):
+        return f"{name}: counts 0, 1, 2, ... and teaches nothing"
     original = state.get(TIED.get(name, ""))
     if original is None:
-        return name
+        return f"{name}: no part of BERT or of its pretraining heads"
     same = original.shape == state[name].shape and bool(torch.equal(original, state[name]))
     return f"{name}: the same as {TIED[name]}" if same else f"{name}: differs from {TIED[name]}, which is used"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,12 @@ from polysemy.core.files import atomic
 from polysemy.core.ledger import Ledger
 from polysemy.core.reporter import Reporter, Silent
 from polysemy.data.readers.lines import read_lines
-from polysemy.recipes.load import embedded, load
+from polysemy.recipes.load import Model, as_pieces, check_layer, known_words, load, mean_known
+from polysemy.text.tokens import Tokens
 
 LINES_A_CHUNK = 512
-Unit = Literal["word", "sentence"]
+Unit = Literal["word", "sentence", "piece"]
+Layer = Literal["last", "mean", "all"] | int
 
 
 @dataclass(frozen=True)
@@ -29,24 +31,28 @@ class EmbedResult:
 
     output: str
     count: int  # lines
-    words: int
+    unit: Unit
+    words: int  # pieces, where the unit is the piece
     unknown_words: int
     dim: int
     ledger: Ledger
 
     def lines(self) -> list[str]:
         unknown = f", {self.unknown_words:,} without a vector (zeros)" if self.unknown_words else ""
-        return [f"{self.count:,} lines, {self.words:,} words of {self.dim} numbers{unknown} -> {self.output}"]
+        things = "pieces" if self.unit == "piece" else "words"
+        what = f"{self.count:,} lines, {self.words:,} {things}{unknown}"
+        each = "one vector a line" if self.unit == "sentence" else f"one vector a {self.unit}"
+        return [f"{what}; {each}, of {self.dim} numbers -> {self.output}"]
 
     def to_json(self) -> dict[str, Any]:
-        return {"output": self.output, "lines": self.count, "words": self.words, "unknown_words": self.unknown_words,
-                "dim": self.dim, "ledger": self.ledger.to_json()}  # fmt: skip
+        return {"output": self.output, "lines": self.count, "unit": self.unit, "words": self.words,
+                "unknown_words": self.unknown_words, "dim": self.dim, "ledger": self.ledger.to_json()}  # fmt: skip
 
 
 class Writer(Protocol):
-    """One entry a line: (words, dim), (layers, words, dim) or (dim,)."""
+    """One entry a line: (words, dim), (layers, words, dim), (dim,) or (layers, dim)."""
 
-    def write(self, line: int, text: str, vectors: NDArray[np.float32]) -> None: ...
+    def write(self, line: int, text: str, words: Sequence[str], vectors: NDArray[np.float32]) -> None: ...
 
     def close(self) -> None: ...
 
@@ -57,7 +63,7 @@ class NpzWriter:
     def __init__(self, path: Path) -> None:
         self.file = zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True)
 
-    def write(self, line: int, text: str, vectors: NDArray[np.float32]) -> None:
+    def write(self, line: int, text: str, words: Sequence[str], vectors: NDArray[np.float32]) -> None:
         entry = zipfile.ZipInfo(f"{line}.npy", date_time=(1980, 1, 1, 0, 0, 0))  # same input, same bytes
         with self.file.open(entry, "w", force_zip64=True) as stream:
             np.lib.format.write_array(stream, np.ascontiguousarray(vectors), allow_pickle=False)
@@ -67,7 +73,7 @@ class NpzWriter:
 
 
 class ParquetWriter:
-    """Columns line, text, shape and vectors (flat)."""
+    """Columns line, text, words (or pieces; what the rows of vectors belong to), shape and vectors (flat)."""
 
     def __init__(self, path: Path) -> None:
         import pyarrow as pa
@@ -75,19 +81,19 @@ class ParquetWriter:
 
         self.pa = pa
         self.schema = pa.schema(
-            [("line", pa.int64()), ("text", pa.string()), ("shape", pa.list_(pa.int32())),
-             ("vectors", pa.list_(pa.float32()))]
+            [("line", pa.int64()), ("text", pa.string()), ("words", pa.list_(pa.string())),
+             ("shape", pa.list_(pa.int32())), ("vectors", pa.list_(pa.float32()))]
         )  # fmt: skip
         self.file = pq.ParquetWriter(path, self.schema)
-        self.rows: list[tuple[int, str, Sequence[int], NDArray[np.float32]]] = []
+        self.rows: list[tuple[int, str, Sequence[str], Sequence[int], NDArray[np.float32]]] = []
 
-    def write(self, line: int, text: str, vectors: NDArray[np.float32]) -> None:
-        self.rows.append((line, text, vectors.shape, vectors.ravel()))
+    def write(self, line: int, text: str, words: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        self.rows.append((line, text, words, vectors.shape, vectors.ravel()))
         if len(self.rows) >= LINES_A_CHUNK:
             self._flush()
 
     def _flush(self) -> None:
-        columns = list(zip(*self.rows, strict=True)) if self.rows else [[], [], [], []]
+        columns: list[Sequence[Any]] = list(zip(*self.rows, strict=True)) if self.rows else [()] * len(self.schema)
         arrays = [self.pa.array(c, type=f.type) for c, f in zip(columns, self.schema, strict=True)]
         self.file.write_batch(self.pa.record_batch(arrays, schema=self.schema))
         self.rows = []
@@ -107,14 +113,15 @@ class Hdf5Writer:
             raise InputError("h5py is not installed", do="pip install 'polysemy[elmo]' or write .npz.") from error
         self.file = h5py.File(path, "w")
 
-    def write(self, line: int, text: str, vectors: NDArray[np.float32]) -> None:
-        self.file.create_dataset(str(line), data=vectors).attrs["text"] = text
+    def write(self, line: int, text: str, words: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        entry = self.file.create_dataset(str(line), data=vectors)
+        entry.attrs["text"] = text.replace("\0", "\ufffd")  # strings of HDF5 end at NUL
 
     def close(self) -> None:
         self.file.close()
 
 
-WRITERS: dict[str, type[NpzWriter] | type[ParquetWriter] | type[Hdf5Writer]] = {
+WRITERS: dict[str, type[NpzWriter | ParquetWriter | Hdf5Writer]] = {
     ".npz": NpzWriter,
     ".parquet": ParquetWriter,
     ".h5": Hdf5Writer,
@@ -134,16 +141,20 @@ def embed_file(
 ) -> EmbedResult:
     """Every line of ``source`` becomes one entry of ``output``, empty and repeated ones too.
 
-    Raises InputError for an unknown format, layer or unit before anything is read.
+    Raises InputError for an unknown format, layer or unit before anything is read; ``output`` stays as it was then, and
+    whenever something fails.
     """
     reporter = reporter or Silent()
     if output.suffix not in WRITERS:
-        raise InputError(f"cannot write {output.suffix or 'a file without a suffix'}", where=str(output), do="Use .npz, .parquet or .h5.")
-    if unit not in ("word", "sentence"):
-        raise InputError(f"unknown unit {unit!r}", do="Use word or sentence.")
+        what = f"cannot write {output.suffix or 'a file without a suffix'}"
+        raise InputError(what, where=str(output), do="Use .npz, .parquet or .h5.")
+    if unit not in get_args(Unit):
+        raise InputError(f"unknown unit {unit!r}", do=f"Use {', '.join(get_args(Unit))}.")
     chosen = _layer(layer)
     model = load(model_ref)
-    lines = words = unknown = dim = 0
+    num_layers, _, dim = model.states([model.tokenizer.encode(["a"])])[0].shape
+    check_layer(chosen, num_layers)
+    lines = words = unknown = 0
     reporter.start("embedding", float(max(source.stat().st_size, 1)) if source.is_file() else 1.0, "bytes")
     done = 0.0
     with atomic(output) as part, ExitStack() as stack:
@@ -151,10 +162,11 @@ def embed_file(
         stack.callback(writer.close)
         for chunk in _chunks(source, encoding):
             items = [model.tokenizer.encode(text) for text in chunk]
-            for text, item, state in zip(chunk, items, model.states(items, pooling="mean", exact=exact), strict=True):
-                one = embedded(item, state, model.tokenizer, "last" if chosen == "all" else chosen)
-                words, unknown, dim = words + len(item.words), unknown + int((~one.known).sum()), state.shape[-1]
-                writer.write(lines, text, select(one.layers if chosen == "all" else one.vectors, one.known, unit))
+            if unit == "piece":
+                items = [as_pieces(item, model.tokenizer) for item in items]
+            for text, item, vectors in zip(chunk, items, _vectors(model, items, chosen, unit, exact), strict=True):
+                words, unknown = words + len(item.words), unknown + int((~known_words(item, model.tokenizer)).sum())
+                writer.write(lines, text, [] if unit == "sentence" else item.words, vectors)
                 lines += 1
                 done += len(text.encode("utf-8", "surrogatepass")) + 1
             reporter.advance(done, f"{words:,} words")
@@ -162,20 +174,29 @@ def embed_file(
     model.ledger.add("read", "lines", lines)
     if unknown:
         model.ledger.add("unknown", "words without a vector", unknown)
-    return EmbedResult(str(output), lines, words, unknown, dim, model.ledger)
+    return EmbedResult(str(output), lines, unit, words, unknown, int(dim), model.ledger)
 
 
-def select(vectors: NDArray[np.float32], known: NDArray[np.bool_], unit: Unit) -> NDArray[np.float32]:
-    """A vector a word, or their mean over the known words (zeros where none is)."""
-    if unit == "word":
-        return vectors
-    kept = vectors[..., known, :]
-    return kept.mean(-2) if kept.shape[-2] else np.zeros((*vectors.shape[:-2], vectors.shape[-1]), dtype=np.float32)
+def _vectors(
+    model: Model, items: Sequence[Tokens], layer: Layer, unit: Unit, exact: bool
+) -> Iterator[NDArray[np.float32]]:
+    """What is written of each text."""
+    if unit == "sentence" and layer == "last":
+        yield from model.sentences(items, exact=exact)
+        return
+    for item, state in zip(items, model.states(items, pooling="mean", exact=exact), strict=True):
+        if layer == "all":
+            vectors = state
+        elif isinstance(layer, int):
+            vectors = state[layer]
+        else:
+            vectors = state[-1] if layer == "last" else state.mean(0)
+        yield mean_known(vectors, known_words(item, model.tokenizer)) if unit == "sentence" else vectors
 
 
-def _layer(layer: str) -> Literal["last", "mean", "all"] | int:
+def _layer(layer: str) -> Layer:
     if layer in ("last", "mean", "all"):
-        return layer  # type: ignore[return-value]
+        return cast(Layer, layer)
     try:
         return int(layer)
     except ValueError:
