@@ -145,6 +145,11 @@ def _character_row(word: str, slots: int) -> tuple[int, ...]:
     return tuple(character_ids(word, slots))
 
 
+def _mark_row(row: Sequence[int], slots: int) -> list[int]:
+    """A sentence mark in any number of slots (at least its own 3); it ends in padding as every word does."""
+    return [*row, *[row[-1]] * (slots - len(row))][:slots]
+
+
 def _characters(
     texts: Sequence[Sequence[str]], words: NDArray[np.int64], mask: NDArray[np.bool_], slots: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -158,8 +163,7 @@ def _characters(
         if special.size:  # begin stands first; whatever else has no word is an end
             types[i, special[0]], types[i, special[1:]] = 1, 2
     table = np.zeros((len(rows) + 3, slots), dtype=np.int64)
-    table[1, : len(SENTENCE_BEGIN)] = SENTENCE_BEGIN[:slots]
-    table[2, : len(SENTENCE_END)] = SENTENCE_END[:slots]
+    table[1], table[2] = _mark_row(SENTENCE_BEGIN, slots), _mark_row(SENTENCE_END, slots)
     for word, row in rows.items():
         table[row] = _character_row(word, slots)
     return torch.from_numpy(types), torch.from_numpy(table)

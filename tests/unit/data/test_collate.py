@@ -78,6 +78,16 @@ def test_characters_are_those_of_the_words() -> None:
     assert int(batch.characters[0].abs().sum()) == 0
 
 
+@pytest.mark.parametrize("slots", [3, 12, 50, 60])
+def test_sentence_marks_are_padded_as_words_are(slots: int) -> None:
+    tokenizer = CharacterTokenizer(["the"], Segmenter(), slots=slots)
+    batch = collate([tokenizer.encode("a")], tokenizer)
+    assert batch.types is not None and batch.characters is not None
+    rows = batch.characters[batch.types[0]].tolist()
+    filler = [261] * (slots - 3)
+    assert rows == [[259, 257, 260, *filler], list(character_ids("a", slots)), [259, 258, 260, *filler]]
+
+
 def test_unknown_words_of_a_static_system_are_marked() -> None:
     tokenizer = WordTokenizer(["bank"], Segmenter())
     batch = collate([tokenizer.encode("bank zzz")], tokenizer)
