@@ -12,7 +12,6 @@ padding left out), p: proj_size, h: hidden_size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -120,52 +119,63 @@ def _clip(x: Tensor, limit: float | None) -> Tensor:
     return x if limit is None else x.clamp(-limit, limit)
 
 
-def _product(x: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
-    """(l, r, k) by (l, k, m) -> (l, r, m) as ``dtype``, multiplied in the precision of ``weight``."""
-    return torch.bmm(x.to(weight.dtype), weight).to(dtype)
-
-
 class _Steps(NamedTuple):
-    """What a run over consecutive steps leaves behind; gates are kept after their nonlinearity."""
+    """What a run over consecutive steps leaves behind.
+
+    torch's σ takes a sixth of the time of its tanh on a CPU, so tanh(z) is 2 σ(2z) − 1 everywhere: the gates are kept
+    as σ(i), σ(2j), σ(f), σ(o), cells doubled, and hidden vectors halved.  Rows of cells and outputs stand behind the b
+    rows of the state before the first step.
+    """
 
     gates: Tensor  # (l, r, 4h)
-    cells: Tensor  # (l, r, h)
-    squashed: Tensor  # (l, r, h) tanh of the cells
-    hidden: Tensor  # (l, r, h) before the projection
-    y: Tensor  # (l, r, p)
+    cells: Tensor  # (l, b + r, h) 2c
+    squashed: Tensor  # (l, r, h) σ(2c)
+    hidden: Tensor  # (l, r, h) σ(o) ∘ tanh(c) / 2, in the format of matrix products
+    y: Tensor  # (l, b + r, p), in the format of matrix products
 
 
-def _run(x: Tensor, weights: Weights, h: Tensor, c: Tensor, sizes: Sequence[int], clips: Clips) -> _Steps:
-    """Run the steps.  ``h`` and ``c`` change in place; those of a finished sequence keep their last value."""
+def _run(x: Tensor, weights: Weights, state: State, sizes: list[int], clips: Clips) -> _Steps:
+    """Run the steps from ``state``.  ``weights``: matrices in the format of products, the bias in that of sums."""
     w_x, w_h, bias, w_p = weights
-    dtype, hidden_size = h.dtype, w_p.size(1)
-    gates = _product(x, w_x, dtype).add_(bias[:, None])
+    h, c = state
+    (lanes, rows, _), (batch, hidden_size) = x.shape, c.shape[1:]
+    gates = torch.bmm(x.to(w_x.dtype), w_x).to(bias.dtype).add_(bias[:, None])
     gates[..., 2 * hidden_size : 3 * hidden_size] += FORGET_BIAS
-    cells, squashed, hidden = (gates.new_empty(*gates.shape[:2], hidden_size) for _ in range(3))
-    y = gates.new_empty(*gates.shape[:2], w_p.size(2))
-    first = 0
-    for size in sizes:
-        here = slice(first, first + size)
-        z, cell, tanh_cell, out = gates[:, here], cells[:, here], squashed[:, here], hidden[:, here]
-        if w_h.dtype == dtype:
-            z.baddbmm_(h[:, :size], w_h)
+    cells = gates.new_empty(lanes, batch + rows, hidden_size)
+    squashed, hidden = cells.new_empty(lanes, rows, hidden_size), w_p.new_empty(lanes, rows, hidden_size)
+    y = w_p.new_empty(lanes, batch + rows, w_p.size(2))
+    torch.mul(c, 2, out=cells[:, :batch])
+    y[:, :batch] = h
+    single = [gates, *gates.view(lanes, rows, 4, hidden_size).unbind(2), squashed, hidden]
+    steps = zip(*(torch.split(part, sizes, 1) for part in single), strict=True)
+    cell_blocks, y_blocks = (torch.split(part, [batch, *sizes], 1) for part in (cells, y))
+    for t, (z, i, j, f, o, s, out) in enumerate(steps):
+        size = sizes[t]
+        cell, y_now, h_before = cell_blocks[t + 1], y_blocks[t + 1], y_blocks[t][:, :size]
+        if w_h.dtype == z.dtype:
+            z.baddbmm_(h_before, w_h)
         else:
-            z += torch.bmm(h[:, :size].to(w_h.dtype), w_h)
-        i, j, f, o = z.chunk(4, -1)
+            z += torch.bmm(h_before, w_h)
         j *= 2
         z.sigmoid_()
-        j.mul_(2).sub_(1)  # tanh(j) = 2 σ(2j) − 1: torch's σ takes a sixth of the time of its tanh on a CPU
-        torch.mul(f, c[:, :size], out=cell).addcmul_(i, j)
+        torch.mul(f, cell_blocks[t][:, :size], out=cell).sub_(i, alpha=2).addcmul_(i, j, value=4)
         if clips[0] is not None:
-            cell.clamp_(-clips[0], clips[0])
-        torch.mul(cell, 2, out=tanh_cell).sigmoid_().mul_(2).sub_(1)
-        torch.mul(o, tanh_cell, out=out)
-        y_here = _product(out, w_p, dtype)
+            cell.clamp_(-2 * clips[0], 2 * clips[0])
+        torch.sigmoid(cell, out=s)
+        torch.mul(s - 0.5, o, out=out)
+        y_now.baddbmm_(out, w_p, beta=0, alpha=2)
         if clips[1] is not None:
-            y_here.clamp_(-clips[1], clips[1])
-        y[:, here], h[:, :size], c[:, :size] = y_here, y_here, cell
-        first += size
+            y_now.clamp_(-clips[1], clips[1])
     return _Steps(gates, cells, squashed, hidden, y)
+
+
+def _last_rows(sizes: list[int], batch: int, device: torch.device) -> Tensor:
+    """(b,) where the last step of each sequence stands, behind ``batch`` rows of the state before the first."""
+    place = torch.arange(batch, device=device)
+    steps = torch.tensor(sizes, dtype=torch.long, device=device)
+    alive = (steps[:, None] > place).sum(0)
+    first = torch.cat([steps.new_zeros(1), steps.cumsum(0)])
+    return torch.where(alive > 0, batch + first[(alive - 1).clamp(min=0)] + place, place)
 
 
 def _infer(
@@ -181,24 +191,25 @@ def _infer(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Without gradients: a few steps at a time, of which only the output is kept."""
     low, dtype = product_dtype(x, bias), sum_dtype(bias)
-    weights = (w_x.to(low), w_h.to(low), bias.to(dtype), w_p.to(low))
-    h, c = h.to(dtype, copy=True), c.to(dtype, copy=True)
-    y = x.new_empty(*x.shape[:2], w_p.size(2), dtype=bias.dtype)
-    most = max(GATES_HELD // bias.numel(), 1)
+    weights, state = (w_x.to(low), w_h.to(low), bias.to(dtype), w_p.to(low)), (h, c.to(dtype))
+    batch, out, most = h.size(1), [], max(GATES_HELD // bias.numel(), 1)
     begin = first = 0
     with torch.autocast(x.device.type, enabled=False):
         while begin < len(sizes):
             end, rows = begin + 1, sizes[begin]
             while end < len(sizes) and rows + sizes[end] <= most:
-                rows += sizes[end]
-                end += 1
-            y[:, first : first + rows] = _run(x[:, first : first + rows], weights, h, c, sizes[begin:end], clips).y
+                rows, end = rows + sizes[end], end + 1
+            steps = _run(x[:, first : first + rows], weights, state, sizes[begin:end], clips)
+            last = _last_rows(sizes[begin:end], batch, x.device)
+            state = steps.y.index_select(1, last), steps.cells.index_select(1, last).div_(2)
+            out.append(steps.y[:, batch:])
             begin, first = end, first + rows
-    return y, h.to(bias.dtype), c.to(bias.dtype)
+    y = torch.cat(out, 1) if out else x.new_empty(len(x), 0, w_p.size(2))
+    return y.to(bias.dtype), state[0].to(bias.dtype), state[1].to(bias.dtype)
 
 
 class _Recurrence(torch.autograd.Function):
-    """All steps of a layer as one node: half the time of one node an operation, and of torch's own LSTM."""
+    """All steps of a layer as one node: half the time of a node an operation, and of torch's own projected LSTM."""
 
     @staticmethod
     def forward(
@@ -215,88 +226,103 @@ class _Recurrence(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         low, dtype = product_dtype(x, bias), sum_dtype(bias)
         weights = (w_x.to(low), w_h.to(low), bias.to(dtype), w_p.to(low))
-        last_h, last_c = h.to(dtype, copy=True), c.to(dtype, copy=True)
         with torch.autocast(x.device.type, enabled=False):
-            steps = _run(x, weights, last_h, last_c, sizes, clips)
-        ctx.save_for_backward(x, *weights, h, c, *steps)
+            steps = _run(x, weights, (h, c.to(dtype)), sizes, clips)
+        batch, last = h.size(1), _last_rows(sizes, h.size(1), x.device)
+        ctx.save_for_backward(x, *weights, last, *steps)
         ctx.sizes, ctx.clips, ctx.dtype = sizes, clips, bias.dtype
-        return steps.y.to(bias.dtype), last_h.to(bias.dtype), last_c.to(bias.dtype)
+        last_h, last_c = steps.y.index_select(1, last), steps.cells.index_select(1, last).div_(2)
+        return steps.y[:, batch:].to(ctx.dtype, copy=True), last_h.to(ctx.dtype), last_c.to(ctx.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, w_x, w_h, bias, w_p, h, c, *kept = ctx.saved_tensors
-        steps = _Steps(*kept)
-        d_y, d_h, d_c = (grad.to(bias.dtype, copy=True) for grad in grads)
-        before_h, before_c = (_before(start, rows, ctx.sizes) for start, rows in ((h, steps.y), (c, steps.cells)))
+        x, w_x, w_h, bias, w_p, last, *kept = ctx.saved_tensors
+        steps, batch = _Steps(*kept), len(last)
+        grad_y, grad_h, grad_c = (grad.to(bias.dtype) for grad in grads)
+        d_y = torch.cat([torch.zeros_like(grad_h), grad_y], 1).index_add_(1, last, grad_h)  # of the rows of steps.y
+        inside = _inside(steps.cells, 2 * ctx.clips[0] if ctx.clips[0] else None, free=batch)
+        d_c = grad_c.clone() if inside is None else grad_c * inside.index_select(1, last)
+        slopes = _slopes(steps, ctx.sizes, inside)
         with torch.autocast(x.device.type, enabled=False):
-            d_z = _back(steps, before_c, (w_h, w_p), (d_y, d_h, d_c), ctx.sizes, ctx.clips)
-            low = d_z.to(w_x.dtype)
-            transposed = [part.to(w_x.dtype).transpose(1, 2) for part in (x, before_h, steps.hidden)]
+            d_z, low = _back(slopes, _inside(steps.y, ctx.clips[1], free=batch), (w_h, w_p), d_y, d_c, ctx.sizes)
             d_x = torch.bmm(low, w_x.transpose(1, 2)).to(x.dtype)
-            d_weights = (torch.bmm(transposed[0], low), torch.bmm(transposed[1], low), d_z.sum(1))
-            d_projection = torch.bmm(transposed[2], d_y.to(w_x.dtype))
-        out = (d_x, *(part.to(ctx.dtype) for part in (*d_weights, d_projection, d_h, d_c)))
-        return *out, None, None
+            before = _before(steps.y, ctx.sizes)
+            d_input, d_state = (torch.bmm(part.to(low.dtype).transpose(1, 2), low) for part in (x, before))
+            d_projection = torch.bmm(steps.hidden.transpose(1, 2), d_y[:, batch:].to(low.dtype)).mul_(2)
+        others = (d_input, d_state, d_z.sum(1), d_projection, d_y[:, :batch], d_c)
+        return d_x, *(part.to(ctx.dtype) for part in others), None, None
 
 
-def _before(start: Tensor, rows: Tensor, sizes: Sequence[int]) -> Tensor:
-    """For each row the value of its sequence one step earlier: ``start`` (l, b, k), ``rows`` (l, r, k) -> (l, r, k)"""
-    out = torch.empty_like(rows)
-    previous, first = start, 0
-    for size in sizes:
-        out[:, first : first + size] = previous[:, :size]
-        previous = rows[:, first : first + size]
-        first += size
-    return out
+Slopes = tuple[Tensor, Tensor, Tensor]
 
 
 def _back(
-    steps: _Steps,
-    before_c: Tensor,
-    weights: tuple[Tensor, Tensor],
-    grads: tuple[Tensor, Tensor, Tensor],
-    sizes: Sequence[int],
-    clips: Clips,
-) -> Tensor:
-    """Gradient of z, last step first.  ``grads`` of y, h and c are completed in place.
+    slopes: Slopes, inside: Tensor | None, weights: tuple[Tensor, Tensor], d_y: Tensor, d_c: Tensor, sizes: list[int]
+) -> tuple[Tensor, Tensor]:
+    """Gradient of z, as it is and in the format of matrix products, last step first; the slopes of z become it.
 
-    All that does not depend on a later step is computed for the whole batch before the loop.
+    ``d_y`` (l, b + r, p) and ``d_c`` (l, b, h), of the last cells, are completed in place; in the end they hold the
+    gradients of the state before the first step.
     """
     w_h, w_p = (weight.transpose(1, 2) for weight in weights)
-    d_y, d_h, d_c = grads
+    d_z, through, carry = slopes
+    batch, lanes = d_c.size(1), len(d_c)
+    low = d_z if w_h.dtype == d_z.dtype else torch.empty_like(d_z, dtype=w_h.dtype)
+    by_gate = d_z.view(lanes, -1, 4, d_c.size(2))
+    single = [d_z, low, by_gate[:, :, :3], by_gate[:, :, 3], through, carry]
+    views = list(zip(*(torch.split(part, sizes, 1) for part in single), strict=True))
+    y_blocks = torch.split(d_y, [batch, *sizes], 1)
+    inside_blocks = None if inside is None else torch.split(inside, [batch, *sizes], 1)
+    for t in reversed(range(len(sizes))):
+        dz, dz_low, dz_cell, dz_o, onward, back = views[t]
+        dy, dc, dh = y_blocks[t + 1], d_c[:, : sizes[t]], y_blocks[t][:, : sizes[t]]
+        if inside_blocks is not None:
+            dy *= inside_blocks[t + 1]
+        d_hidden = torch.bmm(dy.to(w_p.dtype), w_p).to(dy.dtype)
+        dc.addcmul_(d_hidden, onward)
+        dz_cell *= dc[:, :, None]
+        dz_o *= d_hidden
+        dc *= back
+        if low is d_z:
+            dh.baddbmm_(dz, w_h)
+        else:
+            dh += torch.bmm(dz_low.copy_(dz), w_h)
+    return d_z, low
+
+
+def _slopes(steps: _Steps, sizes: list[int], inside: Tensor | None) -> Slopes:
+    """What gradients are multiplied with on their way, for the whole batch at once: from c (gates i, j, f) and from h
+    (gate o) to z, from h to c, and from c to the c before.  ``inside``: 0 where a cell was clipped."""
     i, j, f, o = steps.gates.chunk(4, -1)
-    d_z = torch.addcmul(steps.gates, steps.gates, steps.gates, value=-1)  # σ' = σ (1 − σ) of all gates
-    slope_i, slope_j, slope_f, slope_o = d_z.chunk(4, -1)
-    slope_i *= j
-    torch.mul(j, j, out=slope_j).neg_().add_(1).mul_(i)  # tanh' = 1 − tanh², of the candidate
-    slope_f *= before_c
-    slope_o *= steps.squashed
-    through = torch.addcmul(o, steps.hidden, steps.squashed, value=-1)  # σ(o) tanh'(c)
-    inside_c, inside_y = (_inside(part, limit) for part, limit in zip((steps.cells, steps.y), clips, strict=True))
-    first = len(d_y[0])
-    for size in reversed(sizes):
-        first -= size
-        here = slice(first, first + size)
-        dy, dc, dz = d_y[:, here], d_c[:, :size], d_z[:, here]
-        dy += d_h[:, :size]
-        if inside_y is not None:
-            dy *= inside_y[:, here]
-        d_hidden = _product(dy, w_p, dy.dtype)
-        dc.addcmul_(d_hidden, through[:, here])
-        if inside_c is not None:
-            dc *= inside_c[:, here]
-        by_gate = dz.view(*dz.shape[:2], 4, -1)
-        by_gate[:, :, :3] *= dc[:, :, None]
-        by_gate[:, :, 3] *= d_hidden
-        dc *= f[:, here]
-        d_h[:, :size] = torch.bmm(dz.to(w_h.dtype), w_h)
-    return d_z
+    batch = steps.cells.size(1) - steps.gates.size(1)
+    slopes = torch.addcmul(steps.gates, steps.gates, steps.gates, value=-1)  # σ' = σ (1 − σ)
+    slope_i, slope_j, slope_f, slope_o = slopes.chunk(4, -1)
+    slope_i.mul_(j * 2 - 1)
+    slope_j.mul_(i).mul_(4)  # tanh'(z) = 4 σ'(2z)
+    slope_f.mul_(_before(steps.cells, sizes)).mul_(0.5)
+    slope_o.mul_(steps.squashed * 2 - 1)
+    through = torch.addcmul(steps.squashed, steps.squashed, steps.squashed, value=-1).mul_(o).mul_(4)
+    if inside is not None:
+        through *= inside[:, batch:]
+        f = f * _before(inside, sizes)
+    return slopes, through, f
 
 
-def _inside(x: Tensor, limit: float | None) -> Tensor | None:
-    """1 where a value was not clipped and 0 where it was; None when none was, which is the rule."""
-    if limit is None or not x.numel():
+def _before(rows: Tensor, sizes: list[int]) -> Tensor:
+    """Rows (l, b + r, k) with the state in front -> (l, r, k): for each its sequence's row one step earlier."""
+    batch = rows.size(1) - sum(sizes)
+    blocks = torch.split(rows, [batch, *sizes], 1)
+    return torch.cat([block[:, :size] for block, size in zip(blocks, sizes, strict=False)], 1)
+
+
+def _inside(x: Tensor, limit: float | None, *, free: int) -> Tensor | None:
+    """1 where a value was not clipped and 0 where it was; None when none was.  The first ``free`` rows never are."""
+    if limit is None or x.size(1) == free:
         return None
-    low, high = x.aminmax()
-    return (x.abs() < limit).to(x.dtype) if max(-low.item(), high.item()) >= limit else None
+    low, high = x[:, free:].aminmax()
+    if max(-low.item(), high.item()) < limit:
+        return None
+    inside = (x.abs() < limit).to(x.dtype)
+    inside[:, :free] = 1.0
+    return inside
