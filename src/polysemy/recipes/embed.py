@@ -160,7 +160,7 @@ def embed_file(
     with atomic(output) as part, ExitStack() as stack:
         writer: Writer = WRITERS[output.suffix](part)
         stack.callback(writer.close)
-        for chunk in _chunks(source, encoding):
+        for chunk in _chunks(source, encoding, model.ledger):
             items = [model.tokenizer.encode(text) for text in chunk]
             if unit == "piece":
                 items = [as_pieces(item, model.tokenizer) for item in items]
@@ -203,9 +203,9 @@ def _layer(layer: str) -> Layer:
         raise InputError(f"unknown layer {layer!r}", do="Use last, mean, all or a number.") from None
 
 
-def _chunks(source: Path, encoding: str) -> Iterator[list[str]]:
+def _chunks(source: Path, encoding: str, ledger: Ledger) -> Iterator[list[str]]:
     chunk: list[str] = []
-    for _, text in read_lines(source, encoding=encoding):
+    for _, text in read_lines(source, encoding=encoding, ledger=ledger):
         chunk.append(text)
         if len(chunk) == LINES_A_CHUNK:
             yield chunk

@@ -177,6 +177,7 @@ def read_lines(
 
     Raises InputError at file:line, with the byte's offset, for bytes that are not ``encoding``.
     """
+    encoding = check_encoding(encoding)
     check_text(path, encoding)
     ledger = Ledger() if ledger is None else ledger
     name = str(path)
