@@ -11,8 +11,8 @@ seeds, and two kinds of luck blur it:
 
 The two parts rest on very different numbers of observations (2 degrees of freedom for three seeds, hundreds for
 items), so each gets its own t quantile and half-widths add in quadrature (Howe, JASA 69, 1974, 789-794; Zou and
-Donner, Statistics in Medicine 27, 2008, 1693-1702).  Satterthwaite's single t quantile covers 92 to 94 % for three
-seeds where this covers 95 % or more: ``benchmarks/interval_coverage.py`` measures both.
+Donner, Statistics in Medicine 27, 2008, 1693-1702).  Satterthwaite's single t quantile covers 91 to 94 % for three
+seeds where this covers 94 % and more: ``benchmarks/interval_coverage.py`` measures both.
 """
 
 from __future__ import annotations
