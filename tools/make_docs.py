@@ -9,7 +9,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from polysemy.systems import SYSTEMS, Entry, module_of, resolve
+from polysemy.systems import NOMINAL_VOCABULARY, SYSTEMS, Entry, module_of, resolve
 
 DOCS = Path(__file__).parents[1] / "docs"
 MADE = "<!-- made by tools/make_docs.py from the table of systems and the docstring; edit those -->"
@@ -22,10 +22,10 @@ def system_page(name: str, entry: Entry) -> str:
     rows = [
         f"| `{name}:{size}` | {module.parameters(config):,} | {module.flops_per_token(config):,} |"
         for size, fields in module.SIZES.items()
-        for config in [system_class.Config(**fields)]
+        for config in [system_class.Config(**{**fields, "vocab_size": NOMINAL_VOCABULARY})]
     ]
     objective = import_module(entry.objective.split(":")[0])
-    summary = (objective.__doc__ or "").strip().split("\n")[0]
+    summary = " ".join((objective.__doc__ or "").strip().split("\n\n")[0].split())
     parents = ", ".join(f"[{p}]({p}.md)" for p in entry.parents) or "none in this table"
     return "\n".join(
         [
@@ -35,7 +35,7 @@ def system_page(name: str, entry: Entry) -> str:
             f"- Pretrained with: {summary}",
             f"- Under a task: {'frozen features' if entry.mode == 'features' else 'fine-tuned whole'} (`--mode` overrides)",
             f"- Descends from: {parents}", "",
-            "| size | parameters | FLOPs a token, forward |", "|---|---|---|", *rows, "",
+            f"With a vocabulary of {NOMINAL_VOCABULARY:,}:", "", "| size | parameters | FLOPs a token, forward |", "|---|---|---|", *rows, "",
         ]
     )  # fmt: skip
 
@@ -45,7 +45,18 @@ def lineage_page() -> str:
         f"| {entry.year} | [{name}](systems/{name}.md) | {entry.title} | {entry.paper} | {', '.join(entry.parents) or ''} |"
         for name, entry in sorted(SYSTEMS.items(), key=lambda item: item[1].year)
     ]
-    return "\n".join(["# The lineage", "", MADE, "", "| year | system | paper | id | descends from |", "|---|---|---|---|---|", *rows, ""])
+    return "\n".join(
+        [
+            "# The lineage",
+            "",
+            MADE,
+            "",
+            "| year | system | paper | id | descends from |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
 
 
 def pages() -> dict[Path, str]:

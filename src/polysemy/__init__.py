@@ -13,7 +13,7 @@ _LAZY = {
     "finetune": "polysemy.api:finetune",
     "compare": "polysemy.api:compare",
 }
-__all__ = [*_LAZY, "__version__"]
+__all__ = ["__version__", "compare", "finetune", "load", "pretrain"]
 
 
 def __getattr__(name: str) -> Any:

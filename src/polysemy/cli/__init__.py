@@ -59,7 +59,7 @@ def run(arguments: list[str] | None = None) -> int:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EISDIR):
             return fail(f"{error.filename or 'disk'}: {error.strerror}. Check space and rights, then run again.", 2)
         return _fault()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever escapes is reported once, with its trace
         if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # click's own: a wrong option or argument
             return fail(f"{error.format_message()} (polysemy --help lists the commands)", 2)
         return _fault()

@@ -25,7 +25,9 @@ def compare(
     systems: str = typer.Option(None, help="Names, sizes or MODELs, separated by commas (word2vec,elmo,bert)."),
     out: Path = typer.Option(..., "--out", help="The comparison's directory; the same command resumes it."),
     budget: str = typer.Option(None, help="5m by default. One system's pretraining with one seed: 90s, 5m, 50Mtok."),
-    finetune_budget: str = typer.Option(None, "--finetune-budget", help="5m by default, at most; it stops early on dev."),
+    finetune_budget: str = typer.Option(
+        None, "--finetune-budget", help="5m by default, at most; it stops early on dev."
+    ),
     seeds: int = typer.Option(None, min=1, help="Trials of each system, 3 by default."),
     share_pretraining: bool = typer.Option(None, "--share-pretraining", help="One pretraining for all seeds."),
     one_head: bool = typer.Option(None, help="A second table with every system frozen under one head."),
@@ -66,7 +68,11 @@ def compare(
     if plan:
         estimate, trials = run.plan(config)
         lines = [*(f"{t.kind:9} {t.row} seed {t.seed}" for t in trials), *estimate.lines()]
-        result(lines, {"trials": [t._asdict() for t in trials], "seconds": estimate.seconds, "disk_mb": estimate.disk_mb}, as_json)
+        result(
+            lines,
+            {"trials": [t._asdict() for t in trials], "seconds": estimate.seconds, "disk_mb": estimate.disk_mb},
+            as_json,
+        )
         return
     command = "polysemy " + shlex.join(sys.argv[1:])
     done = run.compare(config, out, reporter=reporter(as_json), lang=chosen, command=command)

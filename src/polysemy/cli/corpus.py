@@ -15,7 +15,9 @@ def register(app: typer.Typer) -> None:
 
 def corpus(
     paths: list[Path] = typer.Argument(..., help="Text files (.txt .gz .zst .jsonl .tsv .csv .parquet) or folders."),
-    labels: list[Path] = typer.Option([], "--labels", help="Labelled files: how many of their words does the text know?"),
+    labels: list[Path] = typer.Option(
+        [], "--labels", help="Labelled files: how many of their words does the text know?"
+    ),
     encoding: str = typer.Option("utf-8", help="Encoding of the text files; never guessed."),
     unit: str = typer.Option("auto", help="auto, word or char."),
     as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),

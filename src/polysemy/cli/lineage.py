@@ -16,17 +16,20 @@ def systems(as_json: bool = typer.Option(False, "--json", help="One JSON object 
 
     Example: polysemy systems --json
     """
-    from polysemy.systems import SYSTEMS, module_of, resolve
+    from polysemy.systems import NOMINAL_VOCABULARY, SYSTEMS, module_of, resolve
 
     rows = []
     for name, entry in SYSTEMS.items():
         module, system_class = module_of(name), resolve(entry.model)
-        sizes = {size: module.parameters(system_class.Config(**fields)) for size, fields in module.SIZES.items()}
+        sizes = {
+            size: module.parameters(system_class.Config(**{**fields, "vocab_size": NOMINAL_VOCABULARY}))
+            for size, fields in module.SIZES.items()
+        }
         rows.append(
             {"system": name, "year": entry.year, "title": entry.title, "paper": entry.paper, "parents": entry.parents,
              "sizes": sizes, "reads": entry.tokenizer, "mode": entry.mode}
         )  # fmt: skip
-    lines = []
+    lines = [f"Parameters are those with a vocabulary of {NOMINAL_VOCABULARY:,}.  The first size is the default."]
     for row in rows:
         lines.append(f"{row['system']:10} {row['year']}  {row['title']} ({row['paper']})")
         sizes = ", ".join(f"{size} {count / 1e6:.1f} M" for size, count in row["sizes"].items())

@@ -14,16 +14,22 @@ def register(app: typer.Typer) -> None:
 
 
 def pretrain(
-    system: str = typer.Argument(None, metavar="SYSTEM[:SIZE]", help="A name of `polysemy systems`, such as elmo:tiny."),
+    system: str = typer.Argument(
+        None, metavar="SYSTEM[:SIZE]", help="A name of `polysemy systems`, such as elmo:tiny."
+    ),
     corpus: list[Path] = typer.Option([], "--corpus", help="Text files, tables or folders; may be given many times."),
     out: Path = typer.Option(..., "--out", help="The run directory; the same command on it resumes."),
     start: str = typer.Option(None, "--from", metavar="MODEL", help="Go on from this model with its vocabulary."),
     budget: str = typer.Option(None, help="Wall time or corpus words: 90s, 10m (default), 2h, 50Mtok."),
-    exclude: list[Path] = typer.Option([], "--exclude", help="Labelled files whose sentences are taken out of the text."),
+    exclude: list[Path] = typer.Option(
+        [], "--exclude", help="Labelled files whose sentences are taken out of the text."
+    ),
     recipe: Path = typer.Option(None, help="A YAML file of settings; options given here win."),
     settings: list[str] = typer.Option([], "--set", metavar="A.B=C", help="One setting, such as train.lr=5e-4."),
     seed: int = typer.Option(None, help="0 by default. Same seed, recipe and machine: the same bytes."),
-    unit: str = typer.Option(None, help="auto (default), word or char (data labelled by character is read by character)."),
+    unit: str = typer.Option(
+        None, help="auto (default), word or char (data labelled by character is read by character)."
+    ),
     encoding: str = typer.Option(None, help="Encoding of the text files, utf-8 by default; never guessed."),
     no_text: bool = typer.Option(False, "--no-text", help="Keep excerpts of the text out of the ledger."),
     as_json: bool = typer.Option(False, "--json", help="One JSON object on standard output."),

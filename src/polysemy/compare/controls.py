@@ -193,7 +193,7 @@ class LinearText:
         """Vocabulary as JSON, numbers as safetensors: opens without pickle."""
         from safetensors.numpy import save_file
 
-        parts = {name: vectorizer for name, vectorizer in self.vectorizer.transformer_list}
+        parts = dict(self.vectorizer.transformer_list)
         vocabulary = {name: list(part.get_feature_names_out()) for name, part in parts.items()}
         header = {"C": self.strength, "labels": self.model.classes_.tolist(), "vocabulary": vocabulary}
         write_atomic(folder / "tfidf.json", json.dumps(header, ensure_ascii=False))

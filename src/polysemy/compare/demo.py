@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from polysemy.compare.demo_data import DemoData, make_demo_data
-from polysemy.compare.terminal import terminal_lines
 from polysemy.compare.plan import CompareConfig
 from polysemy.compare.run import Compared, compare
+from polysemy.compare.terminal import terminal_lines
 from polysemy.core.ledger import Ledger
 from polysemy.core.messages import Lang
 from polysemy.core.reporter import Reporter, Silent
@@ -53,7 +53,9 @@ class Seen:
 
     def line(self) -> str:
         mark = "told apart" if self.tells_apart else "NOT told apart"
-        return f"  {self.word:8} {self.system:12} same sense {self.same:6.3f}   other sense {self.different:6.3f}   {mark}"
+        return (
+            f"  {self.word:8} {self.system:12} same sense {self.same:6.3f}   other sense {self.different:6.3f}   {mark}"
+        )
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,10 @@ class Demo:
         out: list[str] = []
         for name, done in self.compared.items():
             out += ["", f"== {name}", *terminal_lines(done.results, self.lang), f"report: {done.report}"]
-        out += ["", "== one word, two senses (cosine of its vectors in pairs of sentences; a static vector cannot differ)"]
+        out += [
+            "",
+            "== one word, two senses (cosine of its vectors in pairs of sentences; a static vector cannot differ)",
+        ]
         for name, rows in self.seen.items():
             out += [f" {name}", *(row.line() for row in rows)]
         return out
@@ -80,9 +85,7 @@ class Demo:
         }
 
 
-def run_demo(
-    out: Path, wheels: Path | None = None, *, reporter: Reporter | None = None, lang: Lang = "en"
-) -> Demo:
+def run_demo(out: Path, wheels: Path | None = None, *, reporter: Reporter | None = None, lang: Lang = "en") -> Demo:
     """Fetch the data, compare English sentiment and Chinese tagging, then look at words with two senses."""
     reporter = reporter or Silent()
     ledger = Ledger()

@@ -154,7 +154,9 @@ def read_predictions(folder: Path, *, per_word: bool) -> list[Any]:
     """What ``finetune`` wrote for the test part."""
     if per_word:
         text = (folder / "test.txt").read_text("utf-8")
-        return [[row.rsplit("\t", 1)[1] for row in block.split("\n") if row] for block in text.rstrip("\n").split("\n\n")]
+        return [
+            [row.rsplit("\t", 1)[1] for row in block.split("\n") if row] for block in text.rstrip("\n").split("\n\n")
+        ]
     return [json.loads(line)["predicted"] for line in (folder / "test.jsonl").read_text("utf-8").splitlines()]
 
 
@@ -174,10 +176,14 @@ def gather(config: CompareConfig, out: Path, failures: Sequence[Any], notes: Map
     limits = Limits(latency_ms=config.max_latency_ms, size_mb=config.max_size_mb)
     decision = decide(systems, standing, config.prefer, limits)
     budget = Budget(
-        pretrain=config.budget, finetune=config.finetune_budget, seeds=config.seeds, share_pretraining=config.share_pretraining
+        pretrain=config.budget,
+        finetune=config.finetune_budget,
+        seeds=config.seeds,
+        share_pretraining=config.share_pretraining,
     )
     spoken = {
-        lang: speak(decision, systems, standing, prefer=config.prefer, limits=limits, budget=budget, lang=lang) for lang in LANGS
+        lang: speak(decision, systems, standing, prefer=config.prefer, limits=limits, budget=budget, lang=lang)
+        for lang in LANGS
     }
     return Results(
         format=FORMAT, systems=systems, tied_with_best=list(standing.tied), recommended=decision.recommended,
@@ -200,7 +206,9 @@ def second_table(found: Gathered) -> OneHead | None:
     if not found.config.one_head or len(groups) < 2:
         return None
     head = found.file(next(iter(groups.values()))[0], "results.json")["how"].partition(", ")[2]
-    return one_head(head, {name: [found.scores(t) for t in group] for name, group in groups.items()}, resamples=RESAMPLES)
+    return one_head(
+        head, {name: [found.scores(t) for t in group] for name, group in groups.items()}, resamples=RESAMPLES
+    )
 
 
 def by_labels(found: Gathered) -> list[Any]:

@@ -11,13 +11,12 @@ from typing import Any, Literal, NamedTuple
 from polysemy.core.budget import Budget
 from polysemy.core.errors import InputError
 from polysemy.recipes.prepare import TextConfig
-from polysemy.systems import SYSTEMS, configure, find, module_of, resolve
+from polysemy.systems import NOMINAL_VOCABULARY, SYSTEMS, configure, find, module_of, resolve
 from polysemy.tasks import find_task
 
 Kind = Literal["control", "pretrain", "finetune"]
 TRIAL_OVERHEAD_SECONDS = 25.0  # starting a process, reading files, scoring, latency
 UNTRAINED = " without pretraining"
-NOMINAL_VOCABULARY = 20_000  # for the disk estimate, before any text is read
 CONTROLS = {"classification": ("majority", "tfidf"), "tagging": ("majority", "context")}
 
 
@@ -41,7 +40,9 @@ class CompareConfig:
     max_size_mb: float | None = None
     label_curve: tuple[int, ...] = ()  # numbers of labelled items for a curve of the score
     task_settings: dict[str, Any] = field(default_factory=dict)  # passed on to every fine-tuning
-    pretrain_settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # by system, passed on to its pretraining
+    pretrain_settings: dict[str, dict[str, Any]] = field(
+        default_factory=dict
+    )  # by system, passed on to its pretraining
 
     def __post_init__(self) -> None:
         if self.seeds < 1:

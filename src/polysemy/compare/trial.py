@@ -73,7 +73,9 @@ def pretrain_trial(config: CompareConfig, trial: Trial, out: Path, reporter: Rep
     from polysemy.recipes.pretrain import PretrainConfig, pretrain
 
     kind = find(configure(trial.spec)[0]).tokenizer
-    settings = PretrainConfig(trial.spec, config.text, config.budget, trial.seed, **config.pretrain_settings.get(trial.spec, {}))
+    settings = PretrainConfig(
+        trial.spec, config.text, config.budget, trial.seed, **config.pretrain_settings.get(trial.spec, {})
+    )
     result = pretrain(settings, out / trial.folder, reporter=reporter, prepared_in=out / "prepared" / kind)
     return {"cost": {"pretrain_seconds": result.data["seconds"]}}
 

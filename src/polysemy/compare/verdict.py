@@ -90,7 +90,8 @@ def speak(
 def _why(
     decision: Decision, rows: dict[str, SystemResult], standing: Standing, prefer: Prefer, limits: Limits, lang: Lang
 ) -> str:
-    assert decision.recommended is not None and decision.best_allowed is not None
+    assert decision.recommended is not None
+    assert decision.best_allowed is not None
     cost = say(
         f"compare.cheapest.{prefer}", lang, cost=_measure_phrase(rows[decision.recommended]["cost"], prefer, lang)
     )

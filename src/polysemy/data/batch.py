@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, fields, replace
 
 import torch
@@ -42,7 +43,7 @@ class Batch:
         parts = min(parts, self.size)
         bounds = [self.size * i // parts for i in range(parts + 1)]
         out = []
-        for low, high in zip(bounds, bounds[1:], strict=False):
+        for low, high in itertools.pairwise(bounds):
             cut = {
                 f.name: v[low:high]
                 for f in fields(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -47,7 +48,7 @@ def windows(tokens: Tokens, limit: int | None) -> list[Window]:
             break
         first = max(int(np.searchsorted(begins, begins[first] + limit // 2, side="right")) - 1, first + 1)
     bounds = [0]
-    for (_, stop), (start, _) in zip(spans, spans[1:], strict=False):
+    for (_, stop), (start, _) in itertools.pairwise(spans):
         bounds.append(int((max(start, bounds[-1]) + stop) // 2) if start < stop else stop)
     bounds.append(num_words)
     return [

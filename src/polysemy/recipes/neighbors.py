@@ -11,14 +11,21 @@ from polysemy.recipes.load import Model, load
 CANDIDATES = 20_000  # words of a contextual system's vocabulary that are embedded alone, the most frequent first
 
 
-def nearest_words(model_ref: str, word: str, *, sentence: str | None = None, count: int = 10) -> list[tuple[str, float]]:
+def nearest_words(
+    model_ref: str, word: str, *, sentence: str | None = None, count: int = 10
+) -> list[tuple[str, float]]:
     """``count`` (word, cosine) pairs, nearest first.
 
     With ``sentence`` the query is the word as it stands there; candidates are always words alone.
     """
     model = load(model_ref)
     words = candidates(model)
-    table = np.stack([state.mean(0)[0] if state.shape[1] else 0 for state in model.states([model.tokenizer.encode([w]) for w in words], pooling="mean")])
+    table = np.stack(
+        [
+            state.mean(0)[0] if state.shape[1] else 0
+            for state in model.states([model.tokenizer.encode([w]) for w in words], pooling="mean")
+        ]
+    )
     if sentence is None:
         embedded = model.embed([[word]], layer="mean")[0]
         if not embedded.known.any():
@@ -36,4 +43,4 @@ def candidates(model: Model) -> list[str]:
     symbols = [s for i, s in enumerate(model.tokenizer.vocabulary) if i not in special]
     if model.tokenizer.kind == "words":
         return symbols
-    return [s for s in symbols if not s.startswith("##") and any(c.isalpha() for c in s)][:CANDIDATES]
+    return [s for s in symbols if not s.startswith(("##", "[")) and any(c.isalpha() for c in s)][:CANDIDATES]

@@ -7,7 +7,7 @@ import resource
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +142,9 @@ class Job:
         self.settings_fields = {**defaults.get("train", {}), **config.train, "seed": config.seed}
         parse(TrainSettings, {**self.settings_fields, "steps": 1}, where)
         self.batch_fields = {**defaults.get("batch", {}), **config.batch}
-        self.loader = make_loader(entry, prepared.shards, prepared.tokenizer, model.system, self.batch_fields, config.seed)
+        self.loader = make_loader(
+            entry, prepared.shards, prepared.tokenizer, model.system, self.batch_fields, config.seed
+        )
         self.held_loader = (
             make_loader(entry, prepared.held_out, prepared.tokenizer, model.system, self.batch_fields, config.seed)
             if prepared.held_out is not None and entry.trained == "loop"
@@ -157,7 +159,9 @@ class Job:
 
     def settings(self, steps: int) -> TrainSettings:
         every = max(steps // EVALUATIONS, 1)
-        return parse(TrainSettings, {"evaluate_every": every, **self.settings_fields, "steps": steps}, self.config.system)
+        return parse(
+            TrainSettings, {"evaluate_every": every, **self.settings_fields, "steps": steps}, self.config.system
+        )
 
     def update(self, steps: int) -> Update:
         if self.entry.trained == "kernel":
@@ -263,9 +267,7 @@ def make_objective(entry: Entry, tokenizer: Tokenizer, system: nn.Module, fields
     return parse_call(target, (tokenizer.special, tokenizer.vocab_size), fields, 0)
 
 
-def _finish(
-    config: PretrainConfig, run: Run, job: Job, result: TrainResult, seconds: float
-) -> PretrainResult:
+def _finish(config: PretrainConfig, run: Run, job: Job, result: TrainResult, seconds: float) -> PretrainResult:
     """Write the model and what it cost; the run is finished only when everything stands."""
     system = job.model.system.eval()
     save(run.path, job.model.name, system, job.prepared.tokenizer)

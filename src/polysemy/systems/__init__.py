@@ -11,6 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 from polysemy.core.errors import InputError, nearest
 
+NOMINAL_VOCABULARY = 30_000  # for sizes that are shown before there is a text
+
 
 class Entry(NamedTuple):
     """One row of the lineage.  The module of ``model`` also holds ``SIZES`` (name -> configuration fields; the first

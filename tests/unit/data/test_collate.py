@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -29,14 +31,16 @@ def test_each_word_has_one_owner_and_no_window_is_too_long(pieces: list[int], li
     assert owned == list(range(len(pieces)))
     for window in cut:
         assert len(window.tokens.ids) <= limit
-        assert window.start <= window.own[0] and window.own[1] <= window.start + len(window.tokens.words)
+        assert window.start <= window.own[0]
+        assert window.own[1] <= window.start + len(window.tokens.words)
 
 
 def test_a_word_in_the_middle_is_owned_where_it_has_context_on_both_sides() -> None:
     cut = windows(tokens([1] * 100), 20)
-    for before, after in zip(cut, cut[1:], strict=False):
+    for before, after in itertools.pairwise(cut):
         edge = before.own[1]
-        assert edge - after.start >= 4 and before.start + len(before.tokens.words) - edge >= 4
+        assert edge - after.start >= 4
+        assert before.start + len(before.tokens.words) - edge >= 4
 
 
 def test_a_word_longer_than_the_limit_keeps_its_first_pieces_and_is_counted() -> None:
@@ -54,26 +58,36 @@ class Pieces:
 
 def test_specials_words_and_positions() -> None:
     batch = collate([tokens([2, 0, 1]), tokens([1])], Pieces())  # type: ignore[arg-type]
-    assert batch.ids is not None and batch.ids.tolist() == [[2, 10, 11, 12, 3], [2, 10, 3, 0, 0]]
-    assert batch.mask is not None and batch.mask.sum(1).tolist() == [5, 3]
-    assert batch.words is not None and batch.words[0].tolist() == [-1, 0, 0, 2, -1]
-    assert batch.word_positions is not None and batch.word_positions.tolist() == [[1, -1, 3], [1, -1, -1]]
-    assert batch.word_mask is not None and batch.word_mask.tolist() == [[True] * 3, [True, False, False]]
+    assert batch.ids is not None
+    assert batch.ids.tolist() == [[2, 10, 11, 12, 3], [2, 10, 3, 0, 0]]
+    assert batch.mask is not None
+    assert batch.mask.sum(1).tolist() == [5, 3]
+    assert batch.words is not None
+    assert batch.words[0].tolist() == [-1, 0, 0, 2, -1]
+    assert batch.word_positions is not None
+    assert batch.word_positions.tolist() == [[1, -1, 3], [1, -1, -1]]
+    assert batch.word_mask is not None
+    assert batch.word_mask.tolist() == [[True] * 3, [True, False, False]]
 
 
 def test_second_texts_follow_in_segment_one() -> None:
     batch = collate([tokens([1])], Pieces(), second=[tokens([1, 1])])  # type: ignore[arg-type]
-    assert batch.ids is not None and batch.ids.tolist() == [[2, 10, 3, 10, 11, 3]]
-    assert batch.segments is not None and batch.segments.tolist() == [[0, 0, 0, 1, 1, 1]]
-    assert batch.words is not None and batch.words.tolist() == [[-1, 0, -1, 1, 2, -1]]
+    assert batch.ids is not None
+    assert batch.ids.tolist() == [[2, 10, 3, 10, 11, 3]]
+    assert batch.segments is not None
+    assert batch.segments.tolist() == [[0, 0, 0, 1, 1, 1]]
+    assert batch.words is not None
+    assert batch.words.tolist() == [[-1, 0, -1, 1, 2, -1]]
 
 
 def test_characters_are_those_of_the_words() -> None:
     tokenizer = CharacterTokenizer(["the", "bank"], Segmenter())
     batch = collate([tokenizer.encode("the bank the"), tokenizer.encode("")], tokenizer)
-    assert batch.types is not None and batch.characters is not None
+    assert batch.types is not None
+    assert batch.characters is not None
     rows = batch.characters[batch.types[0]]
-    assert rows[1].tolist() == list(character_ids("the")) and rows[1].tolist() == rows[3].tolist()
+    assert rows[1].tolist() == list(character_ids("the"))
+    assert rows[1].tolist() == rows[3].tolist()
     assert len(batch.characters) == 5  # padding, begin, end, two distinct words
     assert int(batch.characters[0].abs().sum()) == 0
 
@@ -82,7 +96,8 @@ def test_characters_are_those_of_the_words() -> None:
 def test_sentence_marks_are_padded_as_words_are(slots: int) -> None:
     tokenizer = CharacterTokenizer(["the"], Segmenter(), slots=slots)
     batch = collate([tokenizer.encode("a")], tokenizer)
-    assert batch.types is not None and batch.characters is not None
+    assert batch.types is not None
+    assert batch.characters is not None
     rows = batch.characters[batch.types[0]].tolist()
     filler = [261] * (slots - 3)
     assert rows == [[259, 257, 260, *filler], list(character_ids("a", slots)), [259, 258, 260, *filler]]
@@ -91,11 +106,13 @@ def test_sentence_marks_are_padded_as_words_are(slots: int) -> None:
 def test_unknown_words_of_a_static_system_are_marked() -> None:
     tokenizer = WordTokenizer(["bank"], Segmenter())
     batch = collate([tokenizer.encode("bank zzz")], tokenizer)
-    assert batch.known is not None and batch.known.tolist() == [[True, False]]
+    assert batch.known is not None
+    assert batch.known.tolist() == [[True, False]]
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [0, 3]])
 def test_empty_texts_have_rows(sizes: list[int]) -> None:
     batch = collate([tokens([1] * n) for n in sizes], Pieces())  # type: ignore[arg-type]
     assert batch.size == len(sizes)
-    assert batch.word_mask is not None and np.array_equal(batch.word_mask.sum(1).numpy(), np.array(sizes, dtype=int))
+    assert batch.word_mask is not None
+    assert np.array_equal(batch.word_mask.sum(1).numpy(), np.array(sizes, dtype=int))
