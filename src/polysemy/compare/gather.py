@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from polysemy.compare.plan import UNTRAINED, CompareConfig, Trial, is_system, trials
+from polysemy.compare.plan import DETERMINISTIC, UNTRAINED, CompareConfig, Trial, is_system, trials
 from polysemy.compare.results import FORMAT, Budget, Curve, Limits, OneHead, Overlap, Part, Results, Stage
 from polysemy.compare.summary import Row, disagreements, label_points, one_head, stand, system_results
 from polysemy.compare.trial import DONE, make_task, read
@@ -23,7 +23,6 @@ from polysemy.tasks.example import Example
 
 RESAMPLES, LEVEL = 2000, 0.95
 STILL_FALLING = 0.02  # held-out loss that fell by more than this in the last fifth was still improving
-DETERMINISTIC = ("majority", "tfidf")
 
 
 class Gathered:

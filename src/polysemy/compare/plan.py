@@ -17,6 +17,7 @@ from polysemy.tasks import find_task
 Kind = Literal["control", "pretrain", "finetune"]
 TRIAL_OVERHEAD_SECONDS = 25.0  # starting a process, reading files, scoring, latency
 UNTRAINED = " without pretraining"
+DETERMINISTIC = ("majority", "tfidf")  # controls without luck: one trial is all there is
 CONTROLS = {"classification": ("majority", "tfidf"), "tagging": ("majority", "context")}
 
 
@@ -76,7 +77,8 @@ def trials(config: CompareConfig) -> Iterator[Trial]:
     """Every job, in the order in which they run: cheap ones first, so that a report is there early."""
     find_task(config.task)
     for name in CONTROLS.get(config.task, ("majority",)):
-        yield Trial("control", name, name, 0, f"controls/{name}")
+        for seed in range(1 if name in DETERMINISTIC else config.seeds):
+            yield Trial("control", name, name, seed, f"controls/{name}-s{seed}")
     for seed in range(config.seeds):
         yield Trial("finetune", "none", "word2vec", seed, f"trials/none-s{seed}", mode="features")
         for spec in config.systems:

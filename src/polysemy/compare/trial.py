@@ -129,7 +129,7 @@ def control_trial(config: CompareConfig, trial: Trial, out: Path, reporter: Repo
     control: Any = {
         "majority": MajorityTag if tagging else MajorityClass,
         "tfidf": lambda: LinearText(words),
-        "context": ContextTagger,
+        "context": lambda: ContextTagger(seed=trial.seed),
     }[trial.spec]()
     parts = {part: read(config, part) for part in ("train", "dev", "test")}
     items = {part: [list(e.text) if tagging else e.text for e in examples] for part, examples in parts.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,7 +32,7 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch with its tensors on ``device``."""
-        moved = {f.name: v.to(device) for f in fields(self) if isinstance(v := getattr(self, f.name), Tensor)}
+        moved: dict[str, Any] = {f.name: v.to(device) for f in fields(self) if isinstance(v := getattr(self, f.name), Tensor)}
         return replace(self, **moved)
 
     def split(self, parts: int) -> list[Batch]:
@@ -44,7 +45,7 @@ class Batch:
         bounds = [self.size * i // parts for i in range(parts + 1)]
         out = []
         for low, high in itertools.pairwise(bounds):
-            cut = {
+            cut: dict[str, Any] = {
                 f.name: v[low:high]
                 for f in fields(self)
                 if f.name not in ("characters", "candidates") and isinstance(v := getattr(self, f.name), Tensor)

@@ -68,7 +68,7 @@ def cut_words(tokens: Tokens, start: int, stop: int, limit: int | None = None) -
         if counts.size and counts.max() > limit:
             truncated = int((counts > limit).sum())
             position = np.arange(low, high) - np.searchsorted(word_of, word_of[low:high])
-            keep = [int(low) + i for i in np.flatnonzero(position < limit)]
+            keep = [int(low) + i for i in np.flatnonzero(position < limit).tolist()]
     return Tokens(
         source=tokens.source,
         words=tokens.words[start:stop],

@@ -181,7 +181,7 @@ class Overlap:
                     self._mark(waiting[i], (max(start - starts[i], 0), end - starts[i]), sentence)
 
     def _mark(self, pending: _Pending, span: tuple[int, int], sentence: str) -> None:
-        pending.whole = pending.whole or span[1] - span[0] == len(sentence) and span[1] <= len(pending.folded)
+        pending.whole = pending.whole or (span[1] - span[0] == len(sentence) and span[1] <= len(pending.folded))
         span = (span[0], min(span[1], len(pending.folded)))
         if span[0] < span[1] and span not in pending.hits:
             pending.hits.append(span)
