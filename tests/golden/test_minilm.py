@@ -61,9 +61,11 @@ def theirs(folder: Path) -> Any:
 
 
 def test_what_became_of_every_tensor(model: Model) -> None:
-    assert model.ledger.count("loaded") == 103 and model.ledger.count("renamed") == 0
+    assert model.ledger.count("loaded") == 103
+    assert model.ledger.count("renamed") == 0
     ignored = [reason for kind, reason in model.ledger.entries if kind == "ignored"]
-    assert len(ignored) == 1 and ignored[0].startswith("bert.embeddings.position_ids: ")
+    assert len(ignored) == 1
+    assert ignored[0].startswith("bert.embeddings.position_ids: ")
     random = {reason.partition(".")[0] for kind, reason in model.ledger.entries if kind == "random"}
     assert random == {"masked_lm_head", "next_sentence"}
 
@@ -112,3 +114,4 @@ def test_a_file_of_sentences(folder: Path, model: Model, tmp_path: Path) -> None
             [file[str(i)] for i in range(len(texts))], [one.sentence for one in model.embed(texts)], atol=EXACT
         )
     assert (result.count, result.dim) == (5, 384)
+    assert result.how == "pooled as sentence-transformers does: mean, normalised"

@@ -78,13 +78,16 @@ def test_every_line_is_an_entry_in_order(system: str, suffix: str, runs: dict[st
     assert sorted(entries, key=int) == [str(i) for i in range(len(LINES))]
     expected = load(runs[system]).embed(LINES)
     for i, one in enumerate(expected):
-        assert entries[str(i)].shape == one.vectors.shape and entries[str(i)].dtype == np.float32
+        assert entries[str(i)].shape == one.vectors.shape
+        assert entries[str(i)].dtype == np.float32
         np.testing.assert_allclose(entries[str(i)], one.vectors, atol=1e-5)
     assert (result.count, result.words) == (len(LINES), sum(len(one.words) for one in expected))
     assert result.unknown_words == sum(int((~one.known).sum()) for one in expected)
-    assert result.dim == expected[0].vectors.shape[1] and result.ledger.count("read", "lines") == len(LINES)
+    assert result.dim == expected[0].vectors.shape[1]
+    assert result.ledger.count("read", "lines") == len(LINES)
     assert result.ledger.count("kept", "NUL inside a line") == 1
-    assert entries["1"].shape == (0, result.dim) and np.array_equal(entries["2"], entries["4"])
+    assert entries["1"].shape == (0, result.dim)
+    assert np.array_equal(entries["2"], entries["4"])
 
 
 def test_elm_09_lines_with_a_slash_are_found_by_number_and_by_text(runs: dict[str, Path], tmp_path: Path) -> None:
@@ -99,7 +102,8 @@ def test_elm_09_lines_with_a_slash_are_found_by_number_and_by_text(runs: dict[st
         assert np.array_equal(by_text["a "], file["1"][()])
     embed_file(str(runs["elmo"]), source, tmp_path / "v.parquet")
     table = pq.read_table(tmp_path / "v.parquet")
-    assert table["text"].to_pylist() == ["a / b", "a "] and table["line"].to_pylist() == [0, 1]
+    assert table["text"].to_pylist() == ["a / b", "a "]
+    assert table["line"].to_pylist() == [0, 1]
     assert table["words"].to_pylist() == [["a", "/", "b"], ["a"]]
 
 
@@ -108,7 +112,8 @@ def test_elm_10_repeated_lines_are_kept(suffix: str, runs: dict[str, Path], tmp_
     (tmp_path / "lines.txt").write_text("x\ny\nx\n", "utf-8")
     embed_file(str(runs["elmo"]), tmp_path / "lines.txt", tmp_path / f"v{suffix}")
     entries = READERS[suffix](tmp_path / f"v{suffix}")
-    assert len(entries) == 3 and np.array_equal(entries["0"], entries["2"])
+    assert len(entries) == 3
+    assert np.array_equal(entries["0"], entries["2"])
 
 
 @pytest.mark.parametrize("layer", ["last", "mean", "all", "0", "-1"])
@@ -126,7 +131,10 @@ def test_layers_and_units(layer: str, unit: str, runs: dict[str, Path], source: 
             known = expected[..., one.known, :]
             expected = known.mean(-2) if one.known.any() else np.zeros_like(expected.sum(-2))
         np.testing.assert_allclose(entry, expected, atol=1e-5, err_msg=LINES[i])
-    assert result.unit == unit and unit in result.lines()[0].replace("a line", "a sentence")
+    assert result.unit == unit
+    assert result.how in result.lines()[0]
+    assert result.how == {"word": "mean of its pieces", "piece": "its state"}.get(unit, "mean of its known words")
+    assert unit in result.lines()[0].replace("a line", "a sentence")
 
 
 @pytest.mark.parametrize("system", SIZES)
@@ -141,7 +149,8 @@ def test_a_word_is_the_mean_of_its_pieces(system: str, runs: dict[str, Path]) ->
             mean = own.mean(1) if own.shape[1] else np.zeros_like(words.layers[:, word])
             np.testing.assert_allclose(words.layers[:, word], mean, atol=1e-5)
     if system == "bert":
-        assert len(pieces.words) > 3 and "".join(p.removeprefix("##") for p in pieces.words) == "unbankedbank"
+        assert len(pieces.words) > 3
+        assert "".join(p.removeprefix("##") for p in pieces.words) == "unbankedbank"
     else:
         assert pieces.words == ["unbanked", "bank"]
 
@@ -150,7 +159,8 @@ def test_pieces_of_a_word_beyond_the_limit_are_all_there(runs: dict[str, Path]) 
     model: Model = load(runs["bert"])
     word = "bankxriver" * 20
     one = model.embed([[word]], unit="piece")[0]
-    assert "".join(piece.removeprefix("##") for piece in one.words) == word and len(one.words) > 38
+    assert "".join(piece.removeprefix("##") for piece in one.words) == word
+    assert len(one.words) > 38
     assert np.abs(one.vectors).sum(1).min() > 0
 
 
@@ -166,7 +176,8 @@ def test_more_lines_than_a_chunk_and_none_at_all(runs: dict[str, Path], tmp_path
     for suffix, read in READERS.items():
         result = embed_file(str(runs["word2vec"]), tmp_path / "many.txt", tmp_path / f"many{suffix}")
         entries = read(tmp_path / f"many{suffix}")
-        assert result.count == 1030 and [len(entries[str(i)]) for i in range(1030)] == [i % 5 for i in range(1030)]
+        assert result.count == 1030
+        assert [len(entries[str(i)]) for i in range(1030)] == [i % 5 for i in range(1030)]
         assert embed_file(str(runs["word2vec"]), tmp_path / "none.txt", tmp_path / f"none{suffix}").count == 0
         assert read(tmp_path / f"none{suffix}") == {}
 
@@ -206,6 +217,7 @@ def test_an_error_in_the_middle_leaves_the_output_untouched(suffix: str, runs: d
     path.write_text("as it was", "utf-8")
     with pytest.raises(InputError, match=r"lines\.txt:601"):
         embed_file(str(runs["word2vec"]), source, path)
-    assert path.read_text("utf-8") == "as it was" and not list(source.parent.glob(".*"))
+    assert path.read_text("utf-8") == "as it was"
+    assert not list(source.parent.glob(".*"))
     with pytest.raises(InputError, match="nowhere"):
         embed_file(str(runs["word2vec"]), source.with_name("nowhere.txt"), path)

@@ -35,6 +35,7 @@ class EmbedResult:
     words: int  # pieces, where the unit is the piece
     unknown_words: int
     dim: int
+    how: str  # a vector came about
     ledger: Ledger
 
     def lines(self) -> list[str]:
@@ -42,11 +43,12 @@ class EmbedResult:
         things = "pieces" if self.unit == "piece" else "words"
         what = f"{self.count:,} lines, {self.words:,} {things}{unknown}"
         each = "one vector a line" if self.unit == "sentence" else f"one vector a {self.unit}"
-        return [f"{what}; {each}, of {self.dim} numbers -> {self.output}"]
+        return [f"{what}; {each} ({self.how}), of {self.dim} numbers -> {self.output}"]
 
     def to_json(self) -> dict[str, Any]:
         return {"output": self.output, "lines": self.count, "unit": self.unit, "words": self.words,
-                "unknown_words": self.unknown_words, "dim": self.dim, "ledger": self.ledger.to_json()}  # fmt: skip
+                "unknown_words": self.unknown_words, "dim": self.dim, "how": self.how,
+                "ledger": self.ledger.to_json()}  # fmt: skip
 
 
 class Writer(Protocol):
@@ -174,7 +176,13 @@ def embed_file(
     model.ledger.add("read", "lines", lines)
     if unknown:
         model.ledger.add("unknown", "words without a vector", unknown)
-    return EmbedResult(str(output), lines, unit, words, unknown, int(dim), model.ledger)
+    return EmbedResult(str(output), lines, unit, words, unknown, int(dim), _how(model, chosen, unit), model.ledger)
+
+
+def _how(model: Model, layer: Layer, unit: Unit) -> str:
+    if unit == "sentence" and layer == "last" and model.pooling is not None:
+        return f"pooled as sentence-transformers does: {model.pooling.mode}{', normalised' * model.pooling.normalize}"
+    return {"word": "mean of its pieces", "piece": "its state", "sentence": "mean of its known words"}[unit]
 
 
 def _vectors(
