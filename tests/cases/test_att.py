@@ -55,7 +55,9 @@ def test_att_02_such_a_row_leaves_the_gradients_alone(back_end: Callable[..., Te
     query, key, value = without
     back_end(query[:, :, :1], key, value, ROWS[:, :, :1])[0, 0, 0].sum().backward()
     for a, b in zip(with_row, without, strict=True):
-        assert a.grad is not None and b.grad is not None and a.grad.isfinite().all()
+        assert a.grad is not None
+        assert b.grad is not None
+        assert a.grad.isfinite().all()
         torch.testing.assert_close(a.grad, b.grad)
 
 
@@ -70,4 +72,5 @@ def test_att_04_nan_in_a_masked_key_goes_nowhere(back_end: Callable[..., Tensor]
         out.sum().backward()
         results.append([out, query.grad, key.grad, value.grad])
     for bad, good in zip(*results, strict=True):
-        assert torch.equal(bad, good) and bad.isfinite().all()
+        assert torch.equal(bad, good)
+        assert bad.isfinite().all()

@@ -40,7 +40,8 @@ def test_cor_04_only_line_feeds_end_lines(tmp_path: Path) -> None:
 def test_cor_08_a_line_of_10001_words_keeps_them_all(tmp_path: Path) -> None:
     read = corpus(tmp_path / "a.txt", b"a " * 10_000 + b"z\n")
     counts = count_words(read.texts(), Segmenter())
-    assert counts == {"a": 10_000, "z": 1} and counts.total() == 10_001
+    assert counts == {"a": 10_000, "z": 1}
+    assert counts.total() == 10_001
 
 
 COUNT = """
@@ -74,7 +75,7 @@ def peak(path: Path, megabytes: int) -> int:
     return kilobytes
 
 
-@pytest.mark.parametrize("small, large", [(3, 25), pytest.param(10, 1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("small", "large"), [(3, 25), pytest.param(10, 1000, marks=pytest.mark.slow)])
 def test_cor_10_memory_depends_on_distinct_words_not_on_size(tmp_path: Path, small: int, large: int) -> None:
     assert peak(tmp_path / "large.txt", large) < 1.2 * peak(tmp_path / "small.txt", small)
 
@@ -89,7 +90,8 @@ def test_cor_11_text_after_a_nul_is_kept(tmp_path: Path) -> None:
     assert clean.offsets == [(0, 1), (1, 2), (3, 4), (4, 5)]  # of the source of 5 characters
     assert normalize(cells[0], clean=False).text == "ab\x00cd"
     read = corpus(tmp_path / "b.txt", b"ab\x00cd ef\n")
-    assert [line.text for line in read] == ["ab\x00cd ef"] and read.ledger.count("kept", "NUL inside a line") == 1
+    assert [line.text for line in read] == ["ab\x00cd ef"]
+    assert read.ledger.count("kept", "NUL inside a line") == 1
 
 
 def test_cor_13_one_document_gives_no_random_pairs_and_says_so(tmp_path: Path) -> None:

@@ -44,7 +44,9 @@ def test_mlm_02_words_are_whole_in_any_tokenizer() -> None:
         masked = objective.corrupt(batch, generator)
         assert masked.target_ids is not None
         begin, mask, ing, me, end = (masked.target_ids[0] >= 0).tolist()
-        assert not begin and not end and mask == ing
+        assert not begin
+        assert not end
+        assert mask == ing
         seen.add((mask, me))
     assert seen == {(True, False), (False, True)}
     with pytest.raises(ValueError, match="words"):
@@ -56,11 +58,13 @@ def test_mlm_04_only_masked_positions_count() -> None:
     model, objective = tiny().eval(), Masked(SPECIAL, 20)
     ids = torch.tensor([[10, 11, 12, 13, 14]])
     batch = objective.corrupt(Batch(size=1, ids=ids, target_ids=ids), torch.Generator().manual_seed(0))
-    assert batch.ids is not None and batch.target_ids is not None
+    assert batch.ids is not None
+    assert batch.target_ids is not None
     (at,) = (batch.target_ids[0] >= 0).nonzero()[:, 0].tolist()
     loss = objective.loss(model, batch)
     alone = F.cross_entropy(model.masked_lm(model(batch.ids).last[0, at]), ids[0, at])
-    assert loss.count == 1 and loss.parts["masked"] == (pytest.approx(float(alone.detach())), 1)
+    assert loss.count == 1
+    assert loss.parts["masked"] == (pytest.approx(float(alone.detach())), 1)
     torch.testing.assert_close(loss.total, alone)
     stray = batch.ids.clone()
     stray[0, (at + 1) % 5] = 4

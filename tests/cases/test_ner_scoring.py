@@ -29,8 +29,10 @@ def test_ner_04_ill_formed_predictions_count_in_lenient_mode_only() -> None:
     task = Tagging()
     task.scheme = "IOB2"
     scores = task.score([["B-TEL", "I-TEL"]], [["I-TEL", "I-TEL"]])
-    assert scores["f1"] == 0.0 and scores["f1_lenient"] == 1.0
-    assert "strict" in scores["mode"] and "IOB2" in scores["mode"]
+    assert scores["f1"] == 0.0
+    assert scores["f1_lenient"] == 1.0
+    assert "strict" in scores["mode"]
+    assert "IOB2" in scores["mode"]
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])
@@ -39,13 +41,15 @@ def test_ner_07_a_word_split_at_punctuation_has_one_label(kind: str) -> None:
     counts = {"9": 40, "/": 40, "7": 40, "1992": 40, "on": 40, "here": 40}
     tokenizer = train_tokenizer(kind, counts, segmenter=Segmenter(), vocab_size=300)
     item = tokenizer.encode(words)
-    assert item.words == words and item.word_of.count(1) >= 5  # 9 / 7 / 1992
+    assert item.words == words
+    assert item.word_of.count(1) >= 5
     task = Tagging()
     task.scheme, task.labels = "IOB2", ["O", "B-DATE", "I-DATE"]
     example = Example(tuple(words), ("O", "B-DATE", "O"), "file:1")
     texts = Texts([item], tokenizer, per_word=True, targets=task.targets([example], Ledger()))
     batch = texts.batch([0])
-    assert batch.labels is not None and batch.labels.tolist() == [[0, 1, 0]]
+    assert batch.labels is not None
+    assert batch.labels.tolist() == [[0, 1, 0]]
     head = task.head(6, 2, HeadConfig("linear"))
     model = TaskModel(ToySystem(vocab_size=tokenizer.vocab_size), head, ("ids", "mask"), "finetune")
     assert [len(labels) for labels in predict(model, task.predict, texts)] == [3]
@@ -57,5 +61,6 @@ def test_ner_10_plain_iob2_trains(tmp_path: Path) -> None:
     config = FinetuneConfig("word2vec:8", "tagging", str(path), dev=str(path), epochs=2, head={"hidden_size": 4})
     result = finetune(config, tmp_path / "run")
     task = (tmp_path / "run" / "task.json").read_text("utf-8")
-    assert '"O",\n  "B-X",\n  "I-X"\n ]' in task and result.data["metric"] == "f1"
+    assert '"O",\n  "B-X",\n  "I-X"\n ]' in task
+    assert result.data["metric"] == "f1"
     assert result.data["examples"]["train"] == 2

@@ -97,8 +97,10 @@ def test_trn_02_resuming_inside_an_epoch_goes_on_in_the_same_order(tmp_path):
                     with pytest.raises(KeyboardInterrupt):
                         train(update, items, settings, run)
             seen[name] = seen.get(name, []) + items.seen
-    assert seen["whole"] == seen["cut"] and sorted(seen["cut"][10:]) == list(range(10))
-    assert losses["whole"] == losses["cut"] and len(losses["cut"]) == 20
+    assert seen["whole"] == seen["cut"]
+    assert sorted(seen["cut"][10:]) == list(range(10))
+    assert losses["whole"] == losses["cut"]
+    assert len(losses["cut"]) == 20
 
 
 def test_trn_04_the_schedule_covers_every_step_and_is_never_zero():
@@ -126,8 +128,10 @@ def test_trn_05_the_schedule_advances_once_an_update(tmp_path):
     update = GradientUpdate(model, Counting(), settings)
     with Run.open(tmp_path, {}) as run:
         result = train(update, Fours(), settings, run)
-    assert micro == [1] * 8 and result.steps == 2
-    assert update.figures["lr"] == 1.0 and float(update.optimizer.tensors()["weight.step"]) == 2
+    assert micro == [1] * 8
+    assert result.steps == 2
+    assert update.figures["lr"] == 1.0
+    assert float(update.optimizer.tensors()["weight.step"]) == 2
 
 
 def test_trn_07_divergence_is_a_catchable_error_with_step_rate_and_last_finite_state(tmp_path):
@@ -140,10 +144,14 @@ def test_trn_07_divergence_is_a_catchable_error_with_step_rate_and_last_finite_s
     with Run.open(tmp_path / "run", {}) as run, pytest.raises(Diverged) as caught:
         train(GradientUpdate(Weight(), Exploding(), settings), Items(), settings, run)
     assert isinstance(caught.value, InputError)  # exit code 2
-    assert 1 < caught.value.step <= 20 and 0 < caught.value.lr <= 50
-    assert f"step {caught.value.step}" in str(caught.value) and "learning rate" in str(caught.value)
+    assert 1 < caught.value.step <= 20
+    assert 0 < caught.value.lr <= 50
+    assert f"step {caught.value.step}" in str(caught.value)
+    assert "learning rate" in str(caught.value)
     kept = latest_checkpoint(tmp_path / "run" / "checkpoints")
-    assert str(kept.path) in str(caught.value) and kept.step == caught.value.step - 1 and all_finite(kept.tensors)
+    assert str(kept.path) in str(caught.value)
+    assert kept.step == caught.value.step - 1
+    assert all_finite(kept.tensors)
 
 
 def test_trn_08_perplexity_does_not_depend_on_batch_size(tmp_path):
@@ -163,7 +171,8 @@ def test_trn_08_perplexity_does_not_depend_on_batch_size(tmp_path):
         return float(loss.total), loss.count, loss.parts
 
     together, alone = measure("both", items), [measure(str(i), [item]) for i, item in enumerate(items)]
-    assert [count for _, count, _ in alone] == [10, 4] and together[1] == 14
+    assert [count for _, count, _ in alone] == [10, 4]
+    assert together[1] == 14
     assert together[0] == pytest.approx(sum(total for total, _, _ in alone), rel=1e-6)
     for direction in ("forward", "backward"):
         assert [parts[direction][1] for _, _, parts in alone] == [5, 2]

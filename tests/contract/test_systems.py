@@ -62,7 +62,8 @@ def test_a_row_of_padding_alone_changes_nothing_and_stays_finite(name: str) -> N
         torch.testing.assert_close(after[[0, 2]], before[[0, 2]], atol=1e-5, rtol=0)
     total, count = loss_of(name, model, empty)
     total.backward()
-    assert count > 0 and all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+    assert count > 0
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
 def test_a_batch_of_padding_alone_has_no_loss(name: str) -> None:
@@ -87,7 +88,8 @@ def test_recorded_attention_is_the_attention_that_is_used(name: str) -> None:
         torch.testing.assert_close(a, b, atol=1e-5, rtol=0)
     assert len(tape) == CASES[name].attentions
     for weights in tape:
-        assert batch.mask is not None and weights.masked_select(~batch.mask[:, None, None]).abs().sum() == 0
+        assert batch.mask is not None
+        assert weights.masked_select(~batch.mask[:, None, None]).abs().sum() == 0
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
 
 
@@ -106,7 +108,8 @@ def test_nan_at_a_masked_position_stays_there(name: str) -> None:
 
 def test_a_position_sees_what_its_system_claims(name: str) -> None:
     model, batch, at = build(name), make_batch([12]), 5
-    assert batch.ids is not None and batch.types is not None
+    assert batch.ids is not None
+    assert batch.types is not None
     other = replace(batch, ids=batch.ids.clone(), types=batch.types.clone())
     for field in (other.ids, other.types):
         field[0, at] = 5 + (field[0, at] - 4) % 30  # type: ignore[index,operator]
@@ -119,10 +122,13 @@ def test_a_position_sees_what_its_system_claims(name: str) -> None:
         if CASES[name].sees == "both":
             assert layer.any(1).all()
         elif CASES[name].sees == "halves":
-            assert not layer[:at, :half].any() and layer[at:, :half].any(1).all()
-            assert not layer[at + 1 :, half:].any() and layer[: at + 1, half:].any(1).all()
+            assert not layer[:at, :half].any()
+            assert layer[at:, :half].any(1).all()
+            assert not layer[at + 1 :, half:].any()
+            assert layer[: at + 1, half:].any(1).all()
         else:
-            assert not layer[:at].any() and layer[at:].any(1).all()
+            assert not layer[:at].any()
+            assert layer[at:].any(1).all()
 
 
 def test_saved_and_loaded_it_is_the_same(name: str, tmp_path: Path) -> None:
@@ -169,7 +175,8 @@ def test_it_overfits_one_batch(name: str) -> None:
 def test_dropout_follows_the_seed(name: str) -> None:
     model, batch = build(name, dropout=0.5).train(), make_batch(LENGTHS)
     first, same, other = (torch.manual_seed(s) and loss_of(name, model, batch)[0] for s in (1, 1, 2))
-    assert torch.equal(first, same) and not torch.equal(first, other)
+    assert torch.equal(first, same)
+    assert not torch.equal(first, other)
 
 
 def test_a_loss_is_the_sum_over_the_parts_of_a_batch(name: str) -> None:

@@ -61,8 +61,10 @@ def test_training_learns_and_dropout_and_order_follow_the_seed(tmp_path):
     again, _ = trained(tmp_path / "b", steps=60)
     other, _ = trained(tmp_path / "c", steps=60, seed=1)
     curve = [row["loss"] for row in metrics(tmp_path / "a")]
-    assert curve[-1] < curve[0] - 0.3 and result.loss == curve[-1]
-    assert same(first, again) and not same(first, other)
+    assert curve[-1] < curve[0] - 0.3
+    assert result.loss == curve[-1]
+    assert same(first, again)
+    assert not same(first, other)
     assert not any(torch.equal(start[name], first[name]) for name in start)
 
 
@@ -95,13 +97,15 @@ def test_a_run_killed_after_any_step_ends_in_the_same_bytes(tmp_path, seconds, s
         assert (again.words, again.loss) == (result.words, result.loss)
         name = f"checkpoints/step-{12:09d}.safetensors"
         (tensors, header), (others, same_header) = (read_tensors(p / name) for p in (tmp_path / "whole", path))
-        assert same(tensors, others) and header["step"] == same_header["step"] == 12
+        assert same(tensors, others)
+        assert header["step"] == same_header["step"] == 12
 
 
 def test_a_finished_run_takes_no_step_more(tmp_path):
     whole, _ = trained(tmp_path)
     again, result = trained(tmp_path, loader=Killing(0))
-    assert same(whole, again) and result.steps == 12
+    assert same(whole, again)
+    assert result.steps == 12
 
 
 def test_the_best_weights_survive_a_kill(tmp_path):
@@ -115,11 +119,14 @@ def test_the_best_weights_survive_a_kill(tmp_path):
         )  # fmt: skip
 
     best, result = run(tmp_path / "a")
-    assert result.best["step"] == 4 and result.steps == 10  # three evaluations without a better one
+    assert result.best["step"] == 4
+    assert result.steps == 10
     with pytest.raises(KilledError):
         run(tmp_path / "b", Killing(7))
     resumed, again = run(tmp_path / "b", done=3)
-    assert same(best, resumed) and again.best["step"] == 4 and again.steps == 10
+    assert same(best, resumed)
+    assert again.best["step"] == 4
+    assert again.steps == 10
     four, _ = trained(tmp_path / "c", loader=Killing(12))
     assert not same(best, four)
     assert len(list((tmp_path / "b" / "checkpoints").iterdir())) == 3  # two to resume, one best
@@ -129,7 +136,8 @@ def test_bf16_trains_and_keeps_fp32_weights(tmp_path):
     weights, result = trained(tmp_path / "a", steps=40, precision="bf16")
     exact, reference = trained(tmp_path / "b", steps=40)
     assert {t.dtype for t in weights.values()} == {torch.float32}
-    assert result.loss == pytest.approx(reference.loss, abs=0.1) and not same(weights, exact)
+    assert result.loss == pytest.approx(reference.loss, abs=0.1)
+    assert not same(weights, exact)
     assert same(weights, trained(tmp_path / "c", steps=40, precision="bf16")[0])
 
 
@@ -242,7 +250,7 @@ def test_ten_random_sigkills_resume_to_the_same_bytes(tmp_path):
     path, draw = tmp_path / "cut", random.Random(0)
     for _ in range(10):
         process = script(path, pause=0.1)
-        wait_for(lambda: path.exists(), process)
+        wait_for(path.exists, process)
         time.sleep(draw.uniform(0.0, 2.0))
         process.kill()
         process.wait(timeout=60)

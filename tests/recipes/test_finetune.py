@@ -77,14 +77,17 @@ def ner(tmp_path_factory: pytest.TempPathFactory) -> FinetuneResult:
 
 
 def test_a_tagger_learns_and_says_what_it_cost(ner: FinetuneResult) -> None:
-    assert ner.data["scores"]["test"]["f1"] > 0.9 and ner.data["metric"] == "f1"
-    assert ner.data["mode"] == "features" and "strict" in ner.data["scoring"]
+    assert ner.data["scores"]["test"]["f1"] > 0.9
+    assert ner.data["metric"] == "f1"
+    assert ner.data["mode"] == "features"
+    assert "strict" in ner.data["scoring"]
     assert {"parameters", "disk_mb", "finetune_seconds", "peak_memory_mb"} <= set(ner.data["cost"])
     for name in ("recipe.yaml", "environment.json", "metrics.jsonl", "results.json", "card.md", *WRITTEN):
         assert (ner.path / name).stat().st_size > 0, name
     assert not (ner.path / "checkpoints").exists()
     rows = [line.split("\t") for line in (ner.path / "predictions/test.txt").read_text().splitlines() if line]
-    assert {len(row) for row in rows} == {3} and rows[0][1] == "B-PER"
+    assert {len(row) for row in rows} == {3}
+    assert rows[0][1] == "B-PER"
 
 
 def test_the_same_command_again_returns_the_same_result(ner: FinetuneResult) -> None:
@@ -103,7 +106,8 @@ def test_evaluation_gives_the_score_of_the_run(ner: FinetuneResult) -> None:
     other = ner.path.parent / "absent.txt"
     other.write_text("Ada B-PER\nmakes O\ntea B-DRINK\n", "utf-8")
     absent = evaluate(ner.path, other)
-    assert absent.ledger.count("unknown", "labels absent from train") == 1 and absent.scores["recall"] == 0.5
+    assert absent.ledger.count("unknown", "labels absent from train") == 1
+    assert absent.scores["recall"] == 0.5
     assert any("labels absent from train" in line for line in absent.lines())
 
 
@@ -112,7 +116,8 @@ def test_every_line_has_one_prediction_and_every_word_one_label(ner: FinetuneRes
     found = list(predict_lines(ner.path, iter(lines)))
     assert [p.text for p in found] == lines
     first = found[0]
-    assert isinstance(first, TagPrediction) and len(first.words) == len(first.labels) == 6
+    assert isinstance(first, TagPrediction)
+    assert len(first.words) == len(first.labels) == 6
     assert first.lines() == ["Ada/B-PER visits/O New/B-LOC Haven/I-LOC now/O ./O"]
     assert first.spans[1] == {"start": 11, "end": 20, "type": "LOC", "text": "New Haven"}
     assert found[1].lines() == found[2].lines() == [""]
@@ -140,7 +145,8 @@ def test_an_interrupted_run_ends_in_the_same_bytes(
     monkeypatch.undo()
     assert list((tmp_path / "cut" / "checkpoints").glob("step-*10.safetensors"))
     finetune(settings_with(config, checkpoint_seconds=0.0), tmp_path / "cut")
-    assert files(tmp_path / "cut") == files(tmp_path / "whole") and len(files(tmp_path / "cut")) == len(WRITTEN)
+    assert files(tmp_path / "cut") == files(tmp_path / "whole")
+    assert len(files(tmp_path / "cut")) == len(WRITTEN)
 
 
 def settings_with(config: FinetuneConfig, **loop: Any) -> FinetuneConfig:
@@ -151,7 +157,8 @@ def settings_with(config: FinetuneConfig, **loop: Any) -> FinetuneConfig:
 
 def test_bert_is_trained_whole_with_a_smaller_rate_below(tmp_path: Path) -> None:
     result = finetune(tagger(tmp_path, **BERT), tmp_path / "run")
-    assert result.data["mode"] == "finetune" and result.data["scores"]["test"]["f1"] > 0.8
+    assert result.data["mode"] == "finetune"
+    assert result.data["scores"]["test"]["f1"] > 0.8
     assert "linear head" in result.data["how"]
 
 
@@ -164,7 +171,8 @@ def test_long_sentences_go_through_in_windows_and_are_counted(tmp_path: Path) ->
     rows = (tmp_path / "run/predictions/test.txt").read_text("utf-8").splitlines()
     assert [row.split("\t")[0] for row in rows] == words
     (prediction,) = predict_lines(tmp_path / "run", [" ".join(words)])
-    assert isinstance(prediction, TagPrediction) and prediction.labels == [row.split("\t")[2] for row in rows]
+    assert isinstance(prediction, TagPrediction)
+    assert prediction.labels == [row.split("\t")[2] for row in rows]
 
 
 def test_a_classifier_learns_with_a_stated_part_held_out(tmp_path: Path) -> None:
@@ -173,10 +181,13 @@ def test_a_classifier_learns_with_a_stated_part_held_out(tmp_path: Path) -> None
     assert result.data["examples"] == {"train": 36, "dev": 4, "test": 20}
     assert "4 of 40 examples of train held out" in result.data["notes"][0]
     rows = [json.loads(line) for line in (tmp_path / "run/predictions/test.jsonl").read_text().splitlines()]
-    assert rows[0] == {"line": 2, "gold": "warm", "predicted": "warm"} and len(rows) == 20
+    assert rows[0] == {"line": 2, "gold": "warm", "predicted": "warm"}
+    assert len(rows) == 20
     found = list(predict_lines(tmp_path / "run", ["snow and ice", "", "sun at the beach"]))
     assert [p.lines() for p in found] == [["cold"], [""], ["warm"]]
-    assert isinstance(found[0], ClassPrediction) and found[0].probability is not None and found[0].probability > 0.5
+    assert isinstance(found[0], ClassPrediction)
+    assert found[0].probability is not None
+    assert found[0].probability > 0.5
     assert found[1].to_json() == {"text": "", "label": None, "probability": None}
 
 

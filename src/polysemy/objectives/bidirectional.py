@@ -44,7 +44,10 @@ class Bidirectional:
     def loss(self, model: BidirectionalModel, batch: Batch) -> Loss:
         """``target_ids`` (b, n) are output words, sentence begin and end included; -1 predicts nothing."""
         targets, mask = batch.target_ids, batch.mask
-        assert targets is not None and mask is not None and batch.types is not None and batch.characters is not None
+        assert targets is not None
+        assert mask is not None
+        assert batch.types is not None
+        assert batch.characters is not None
         states = model(batch.types, batch.characters, mask).last
         forward, backward = model.dropout(states).chunk(2, -1)
         both = mask[:, 1:] & mask[:, :-1]

@@ -33,7 +33,13 @@ class Evaluation:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        return {"run": self.run, "data": self.data, "metric": self.metric, **self.scores, "ledger": self.ledger.to_json()}
+        return {
+            "run": self.run,
+            "data": self.data,
+            "metric": self.metric,
+            **self.scores,
+            "ledger": self.ledger.to_json(),
+        }
 
 
 def evaluate(

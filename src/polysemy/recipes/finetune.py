@@ -229,20 +229,21 @@ class Job:
             paid = int(self.budget.words / max(words, 1) * self.loader.steps_per_epoch)
         else:
             assert self.budget.seconds is not None
-            left = max(self.budget.seconds - (time.monotonic() - began), 0.0)
-            paid = calibrate(
-                self.update,
-                self.loader,
-                left,
-                evaluate=self.evaluate,
-                evaluate_every=self.loader.steps_per_epoch,
-                reporter=reporter,
-            )
+            paid = self._paid(began + self.budget.seconds, reporter)
         if paid < 1:
             raise InputError(
                 f"a budget of {self.config.budget} does not pay for one step", do="Give more time or a smaller system."
             )
         return min(whole, paid)
+
+    def _paid(self, end: float, reporter: Reporter) -> int:
+        """Steps until the moment ``end`` of the monotonic clock, with an evaluation after each epoch."""
+        paid = calibrate(self.update, self.loader, max(end - time.monotonic(), 0.0), reporter=reporter)
+        start = time.monotonic()
+        self.evaluate()
+        now = time.monotonic()
+        left, evaluation = max(end - now, 0.0), (now - start) / self.loader.steps_per_epoch
+        return int(left / (max(end - start, 0.0) / paid + evaluation)) if paid and end > now else 0
 
     def evaluate(self) -> dict[str, float]:
         scores = self.scores("dev", self.tuned.predict(self.texts["dev"]))

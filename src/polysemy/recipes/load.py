@@ -23,6 +23,7 @@ from polysemy.data.batch import Batch
 from polysemy.data.collate import Window, collate, windows
 from polysemy.interop.sentence_pooling import SentencePooling, read_pooling
 from polysemy.nn.encoded import Encoded
+from polysemy.nn.pool import mean_of_pieces, word_states
 from polysemy.systems import Entry, configure, find, resolve
 from polysemy.text.tokenizer import load_tokenizer
 from polysemy.text.tokens import Tokenizer, Tokens
@@ -194,19 +195,12 @@ def run_system(system: nn.Module, inputs: Sequence[str], batch: Batch) -> Encode
 
 def pool_words(encoded: Encoded, batch: Batch, pooling: Pooling) -> Tensor:
     """(b, layers, w, dim) vectors of words; zeros for a word without pieces and for padding."""
-    stacked = torch.stack(encoded.layers, 1)  # (b, layers, n, dim)
-    assert batch.word_positions is not None and batch.words is not None
+    assert batch.word_positions is not None
+    assert batch.words is not None
     if pooling == "first":
-        index = batch.word_positions.clamp(min=0)[:, None, :, None].expand(-1, stacked.size(1), -1, stacked.size(3))
-        return stacked.gather(2, index).masked_fill((batch.word_positions < 0)[:, None, :, None], 0.0)
+        return torch.stack([word_states(layer, batch.word_positions) for layer in encoded.layers], 1)
     width = batch.word_positions.size(1)
-    target = batch.words.masked_fill(batch.words < 0, width)  # specials and padding fall into a column cut off below
-    index = target[:, None, :, None].expand_as(stacked)
-    sums = stacked.new_zeros(stacked.size(0), stacked.size(1), width + 1, stacked.size(3)).scatter_add(
-        2, index, stacked
-    )
-    counts = target.new_zeros(len(target), width + 1).scatter_add(1, target, torch.ones_like(target))
-    return (sums / counts.clamp(min=1)[:, None, :, None])[:, :, :width]
+    return torch.stack([mean_of_pieces(layer, batch.words, width) for layer in encoded.layers], 1)
 
 
 def plan_batches(lengths: Sequence[int], batch_tokens: int) -> Iterable[list[int]]:

@@ -59,7 +59,11 @@ Prediction = TagPrediction | ClassPrediction
 
 
 def predict_lines(
-    run: Path | str, source: Path | str | IO[str] | Iterable[str], *, encoding: str = "utf-8", ledger: Ledger | None = None
+    run: Path | str,
+    source: Path | str | IO[str] | Iterable[str],
+    *,
+    encoding: str = "utf-8",
+    ledger: Ledger | None = None,
 ) -> Iterator[Prediction]:
     """One prediction for each line of ``source`` (a file, a stream, or texts), empty ones too.
 

@@ -123,7 +123,9 @@ class WordReader(nn.Module):
     def spelling(self, batch: Batch) -> Tensor:
         """(b, w, filters), zeros for a word without pieces"""
         assert self.characters is not None
-        assert batch.types is not None and batch.characters is not None and batch.word_positions is not None
+        assert batch.types is not None
+        assert batch.characters is not None
+        assert batch.word_positions is not None
         rows = batch.types.gather(1, batch.word_positions.clamp(min=0)).masked_fill(batch.word_positions < 0, 0)
         spelled: Tensor = self.characters(batch.characters)[rows]
         return spelled

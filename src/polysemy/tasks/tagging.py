@@ -125,7 +125,8 @@ class Tagging:
 
     def loss(self, output: TagScores, batch: Batch) -> Loss:
         """Negative log-likelihood, summed; counted in labelled words, so that long sentences weigh more."""
-        assert batch.labels is not None and batch.word_mask is not None
+        assert batch.labels is not None
+        assert batch.word_mask is not None
         labelled = (batch.labels >= 0) & batch.word_mask
         if output.transitions is not None:
             total = -log_likelihood(output.emissions, batch.labels, batch.word_mask, output.transitions).sum()

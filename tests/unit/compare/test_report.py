@@ -41,7 +41,8 @@ def test_the_page_is_self_contained_and_begins_with_the_verdict(results: Results
     assert not re.search(r'(?:src|href)\s*=\s*["\']?(?:https?:)?//', body)
     for row in results["systems"]:
         assert f"<b>{row['test']['mean']:.3f}</b>" in body
-    assert "3,353" in body and "polysemy compare --corpus" in body
+    assert "3,353" in body
+    assert "polysemy compare --corpus" in body
     assert set(specifications(html)) >= {"cost-latency", "cost-size", "cost-training", "dev", "labels", "loss-0"}
 
 
@@ -57,11 +58,13 @@ def test_nothing_of_the_user_is_markup() -> None:
     results = classification(hostile=HOSTILE)
     html = render(results)
     calm = render(classification())
-    assert html.count("<script") == calm.count("<script") and html.count("</script") == calm.count("</script")
+    assert html.count("<script") == calm.count("<script")
+    assert html.count("</script") == calm.count("</script")
     assert html.count("<img") == calm.count("<img")
     assert "\u2028" not in html[html.index('id="figures"') : html.index("plotly.js")]
     labels = [text for trace in specifications(html)["cost-latency"]["data"] for text in trace.get("text", [])]
-    assert labels and not any(re.search(r"<(?!/?b>)", label) for label in labels)
+    assert labels
+    assert not any(re.search(r"<(?!/?b>)", label) for label in labels)
 
 
 def test_controls_far_below_do_not_flatten_the_picture(results: Results) -> None:
@@ -73,7 +76,8 @@ def test_controls_far_below_do_not_flatten_the_picture(results: Results) -> None
 
 def test_the_frontier_joins_what_nothing_beats(results: Results) -> None:
     frontier = figures.quality_cost(results, "en")["latency"]["data"][0]
-    assert frontier["x"] == sorted(frontier["x"]) and frontier["y"] == sorted(frontier["y"])
+    assert frontier["x"] == sorted(frontier["x"])
+    assert frontier["y"] == sorted(frontier["y"])
     for row in results["systems"]:
         x, y = row["cost"]["latency_ms"], row["test"]["mean"]
         assert (
@@ -87,7 +91,8 @@ def test_long_curves_are_thinned_and_zero_costs_have_a_place(results: Results) -
     curve = row["curves"][0] | {"seconds": list(range(5000)), "values": [0.5] * 5000}
     longer = results | {"systems": [row | {"curves": [curve | {"stage": "finetune", "quantity": "f1"}]}]}
     figure = figures.dev_curves(longer, "en")  # type: ignore[arg-type]
-    assert figure and len(figure["data"][0]["x"]) <= figures.CURVE_POINTS
+    assert figure
+    assert len(figure["data"][0]["x"]) <= figures.CURVE_POINTS
     free = row | {"cost": row["cost"] | {"latency_ms": 0.0}}
     assert figures.quality_cost(results | {"systems": [free]}, "en")["latency"]["data"][1]["x"] == [0.001]  # type: ignore[arg-type]
 
@@ -106,7 +111,8 @@ def test_an_answer_beside_gold(results: Results) -> None:
     view = answers.answers(row, results, "en")  # type: ignore[arg-type]
     assert view["pieces"] == [("Obi Eze", "PER"), ("si", ""), ("Awka", "LOC"), ("在", ""), ("南京", "LOC"), ("。", "")]
     right, wrong = view["groups"]
-    assert right["right"] and [name for name, _ in wrong["systems"]] == ["a", "c"]
+    assert right["right"]
+    assert [name for name, _ in wrong["systems"]] == ["a", "c"]
     assert wrong["chips"] == [
         ("Obi Eze", "PER", "right"), ("Awka", "LOC", "missed"), ("Awka", "PER", "extra"), ("南京", "LOC", "missed"),
     ]  # fmt: skip
@@ -164,4 +170,7 @@ def test_the_page_in_a_browser(results: Results, width: int, tmp_path: Path) -> 
         capture_output=True, text=True, timeout=120, check=True,
     ).stdout  # fmt: skip
     body = re.search(r"<body[^>]*>", dump)
-    assert body and 'data-wide="0"' in body[0] and 'data-missing="0"' in body[0] and "data-error" not in body[0]
+    assert body
+    assert 'data-wide="0"' in body[0]
+    assert 'data-missing="0"' in body[0]
+    assert "data-error" not in body[0]

@@ -31,9 +31,12 @@ def test_rows_are_ordered_and_costs_are_typical() -> None:
     ]
     high, low = summary.system_results(rows, summary.stand(rows), "classification", "accuracy")
     assert (high["system"], low["system"]) == ("high", "low")
-    assert high["against_best"] is None and low["against_best"]["difference"] == pytest.approx(-0.4)
-    assert high["tied"] and not low["tied"]
-    assert low["cost"]["latency_ms"] == 2 and low["cost"]["peak_memory_mb"] == 900
+    assert high["against_best"] is None
+    assert low["against_best"]["difference"] == pytest.approx(-0.4)
+    assert high["tied"]
+    assert not low["tied"]
+    assert low["cost"]["latency_ms"] == 2
+    assert low["cost"]["peak_memory_mb"] == 900
     assert high["cost"]["pretrain_seconds"] is None
     assert low["test"]["per_seed"] == [0.5, 0.505, 0.495]
 
@@ -66,10 +69,12 @@ def test_disagreements_show_each_kind_once_before_any_twice() -> None:
     assert sorted(patterns[:3]) == [(False, False), (False, True), (True, False)]
     assert all(row["predicted"]["one"] != row["predicted"]["two"] for row in rows)
     both_wrong = next(row for row, pattern in zip(rows, patterns, strict=True) if pattern == (False, False))
-    assert both_wrong["place"] == "f:5" and both_wrong["same_pattern"] == 2
+    assert both_wrong["place"] == "f:5"
+    assert both_wrong["same_pattern"] == 2
     assert summary.disagreements(items, gold, {"one": gold, "two": gold}, places) == []
 
 
 def test_long_texts_are_cut() -> None:
     (row,) = summary.disagreements(["word " * 500], ["x"], {"one": ["x"], "two": ["y"]}, ["f:1"])
-    assert row["text"].endswith(" …") and len(row["text"]) <= summary.LONG_TEXT + 2
+    assert row["text"].endswith(" …")
+    assert len(row["text"]) <= summary.LONG_TEXT + 2

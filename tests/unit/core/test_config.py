@@ -120,7 +120,8 @@ def test_yaml_is_deterministic_keeps_order_and_loads_back_equal(tmp_path):
     write_yaml(tmp_path / "a.yaml", data)
     write_yaml(tmp_path / "b.yaml", data)
     back = read_yaml(tmp_path / "a.yaml")
-    assert back == data and list(back) == list(data)
+    assert back == data
+    assert list(back) == list(data)
     assert (tmp_path / "a.yaml").read_bytes() == (tmp_path / "b.yaml").read_bytes()
     assert "&" not in (tmp_path / "a.yaml").read_text()
     write_yaml(tmp_path / "c.yaml", to_dict(FULL))

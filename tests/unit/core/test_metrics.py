@@ -44,7 +44,9 @@ def test_spans_are_right_only_with_the_same_borders_and_type() -> None:
     rows = span_agreement(gold, predicted)
     assert rows == {"LOC": Agreement(0, 2, 1), "ORG": Agreement(0, 0, 1), "PER": Agreement(1, 1, 2)}
     assert micro(rows) == Agreement(1, 3, 4)
-    assert micro(rows).precision == 1 / 4 and micro(rows).recall == 1 / 3 and micro(rows).f1 == 2 / 7
+    assert micro(rows).precision == 1 / 4
+    assert micro(rows).recall == 1 / 3
+    assert micro(rows).f1 == 2 / 7
 
 
 @pytest.mark.parametrize("mode", ["strict", "lenient"])

@@ -19,7 +19,8 @@ RECIPE = {"system": "bert:tiny", "train": {"lr": 5e-4, "betas": (0.9, 0.98)}, "c
 
 def test_a_new_run_writes_recipe_and_environment(tmp_path):
     with Run.open(tmp_path / "deep" / "run", RECIPE) as run:
-        assert not run.finished and not run.resumed
+        assert not run.finished
+        assert not run.resumed
         assert read_yaml(run.path / "recipe.yaml") == {
             "system": "bert:tiny", "train": {"lr": 5e-4, "betas": [0.9, 0.98]}, "corpus": ["a.txt"], "seed": 3,
         }  # fmt: skip
@@ -36,7 +37,8 @@ def test_the_same_recipe_resumes_and_a_changed_one_is_refused_with_the_differenc
     with pytest.raises(InputError) as caught:
         Run.open(tmp_path / "run", changed)
     assert "train.lr: 0.0005 there, 0.001 now" in str(caught.value)
-    assert "extra: absent there, null now" in str(caught.value) and "seed" not in str(caught.value)
+    assert "extra: absent there, null now" in str(caught.value)
+    assert "seed" not in str(caught.value)
     assert before == {p.name: p.read_bytes() for p in (tmp_path / "run").iterdir()}
     with pytest.raises(InputError, match="there is a run already"):
         Run.open(tmp_path / "run", RECIPE, resume=False)
@@ -132,7 +134,9 @@ def test_finishing_writes_results_and_takes_checkpoints_away(tmp_path):
     with Run.open(tmp_path / "run", RECIPE) as run:
         run.checkpoints.mkdir()
         run.finish({"f1": 0.5})
-        assert run.finished and not run.checkpoints.exists() and run.read_json("results.json") == {"f1": 0.5}
+        assert run.finished
+        assert not run.checkpoints.exists()
+        assert run.read_json("results.json") == {"f1": 0.5}
 
 
 @pytest.mark.parametrize("there_before", [False, True])
@@ -168,7 +172,8 @@ def test_another_environment_is_noted(tmp_path):
     for _ in range(2):
         Run.open(tmp_path / "run", RECIPE).close()
     noted = json.loads((tmp_path / "run" / "environment.json").read_text())
-    assert noted["python"] == "2.7" and [e["python"] for e in noted["resumed"]] == [found["python"]]
+    assert noted["python"] == "2.7"
+    assert [e["python"] for e in noted["resumed"]] == [found["python"]]
 
 
 def test_other_processes_of_a_parallel_run_write_nothing(tmp_path):
@@ -178,4 +183,5 @@ def test_other_processes_of_a_parallel_run_write_nothing(tmp_path):
             assert second.decide("steps", lambda: 9) == 5
             second.log({"step": 1})
             second.write_json("a.json", {})
-        assert not (tmp_path / "run" / "a.json").exists() and not (tmp_path / "run" / "metrics.jsonl").exists()
+        assert not (tmp_path / "run" / "a.json").exists()
+        assert not (tmp_path / "run" / "metrics.jsonl").exists()

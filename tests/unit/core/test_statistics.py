@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
+from benchmarks.interval_coverage import World, called_different, coverage, expected, level_for, simulate
 from polysemy.core import metrics
 from polysemy.core.statistics import ItemScores, estimate, holm, rank
-from benchmarks.interval_coverage import World, called_different, coverage, expected, level_for, simulate
 
 WORDS = ("per", "org", "loc")
 
@@ -103,7 +103,9 @@ def test_same_predictions_are_tied_and_much_worse_ones_are_not() -> None:
     assert standing.tied == ("good", "twin")
     assert standing.pairs["good", "twin"].p == 1
     against = standing.against_best("bad")
-    assert against.difference < 0 and against.high < 0 and standing.p_holm["bad"] < 0.01
+    assert against.difference < 0
+    assert against.high < 0
+    assert standing.p_holm["bad"] < 0.01
     assert standing.among(["bad", "twin"]).best == "twin"
     assert standing.among(["bad"]).tied == ("bad",)
 
@@ -132,7 +134,8 @@ def test_nobody_right_and_everybody_right() -> None:
     wrong, right = ItemScores.of_labels(["a"] * 50, ["b"] * 50), ItemScores.of_labels(["a"] * 50, ["a"] * 50)
     standing = rank({"wrong": [wrong] * 3, "right": [right] * 3})
     assert standing.tied == ("right",)
-    assert standing.estimates["wrong"].mean == 0 and standing.estimates["right"].high == 1
+    assert standing.estimates["wrong"].mean == 0
+    assert standing.estimates["right"].high == 1
     assert ItemScores.of_spans([set()] * 9, [set()] * 9).score() == 0
 
 

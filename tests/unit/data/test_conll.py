@@ -34,7 +34,7 @@ def test_columns_documents_and_places(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text, line, what",
+    ("text", "line", "what"),
     [
         ("a O\nb\n", 2, "1 column,"),
         ("a O\nb O O\n", 2, "3 columns"),
@@ -94,14 +94,15 @@ def test_conllu_keeps_syntactic_words_and_counts_what_is_left_out(tmp_path: Path
     ledger = Ledger()
     path = conll(tmp_path / "a.conllu", CONLLU)
     first, second = read_conllu(path, ledger=ledger)
-    assert first.words == ["vamos", "nos", "2 000"] and first.tags == ["VERB", "PRON", "NUM"]
+    assert first.words == ["vamos", "nos", "2 000"]
+    assert first.tags == ["VERB", "PRON", "NUM"]
     assert (first.place, first.document, second.document) == (f"{path}:4", "1", "2")
     assert ledger.count("ignored") == 2
     assert read_conllu(path, "deprel")[0].tags == ["root", "obj", "obl"]
 
 
 @pytest.mark.parametrize(
-    "old, new, what",
+    ("old", "new", "what"),
     [
         ("2\tnos", "4\tnos", "the id is '4', expected 2"),
         ("\t1\tobj\t_\t_", "\t1\tobj\t_", "9 columns"),
@@ -123,7 +124,7 @@ def test_an_unknown_or_empty_conllu_column(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text, answer",
+    ("text", "answer"),
     [
         ("a O\nb B-X\n\nc O", True),
         ("-DOCSTART- -X- O\n\na NN O\n", True),
@@ -139,7 +140,7 @@ def test_columns_are_told_from_running_text(text: str, answer: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "name, sentences, scheme, broken",
+    ("name", "sentences", "scheme", "broken"),
     [
         ("igbo/ner_train.txt", 7634, "IOB2", 0),
         ("igbo/ner_dev.txt", 1090, "IOB2", 0),
@@ -162,7 +163,7 @@ def test_real_files_of_columns(name: str, sentences: int, scheme: str, broken: i
 
 
 @pytest.mark.parametrize(
-    "part, sentences", [("dev.conllu", 2001), ("test.conllu", 2077), ("train.rebuilt.conllu.gz", 12_544)]
+    ("part", "sentences"), [("dev.conllu", 2001), ("test.conllu", 2077), ("train.rebuilt.conllu.gz", 12_544)]
 )
 def test_real_conllu(part: str, sentences: int) -> None:
     read = read_conllu(need(f"ud_english_ewt/en_ewt-ud-{part}"))

@@ -85,7 +85,7 @@ def test_a_wrong_encoding_in_a_folder_is_an_error_and_no_silent_loss(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "text, what",
+    ("text", "what"),
     [("", "empty"), (" \n\n", "no words"), ("--- ...\n***\n", "no words")],
 )
 def test_a_corpus_without_words_is_an_error(tmp_path: Path, text: str, what: str) -> None:
@@ -168,7 +168,8 @@ def test_the_fingerprint_is_that_of_the_data_and_not_of_the_place(tmp_path: Path
     prints = [Corpus(write(tmp_path / name, text)).fingerprint() for name, text in [
         ("1/a.txt", "x y"), ("2/a.txt", "x y"), ("3/a.txt", "x z"), ("4/b.txt", "x y"), ("5/a.txt", "x y\n")
     ]]  # fmt: skip
-    assert prints[0] == prints[1] and len(set(prints)) == 4
+    assert prints[0] == prints[1]
+    assert len(set(prints)) == 4
 
 
 def test_why_there_can_be_no_next_sentence_pairs() -> None:
@@ -178,7 +179,7 @@ def test_why_there_can_be_no_next_sentence_pairs() -> None:
 
 
 @pytest.mark.parametrize(
-    "names, lines, documents",
+    ("names", "lines", "documents"),
     [
         (["igbo/raw_news.txt"], 8000, 1),
         (["swahili/raw_news.txt"], 8954, 1),
@@ -202,5 +203,6 @@ def test_real_corpora(names: list[str], lines: int | None, documents: int) -> No
 def test_all_novels_are_read() -> None:
     corpus = Corpus(need("english_novels"))
     words = sum(line.text.count(" ") + 1 for line in corpus)
-    assert len(corpus.sources) == 98 and 13_500_000 < words < 14_500_000  # "14 M words"
+    assert len(corpus.sources) == 98
+    assert 13_500_000 < words < 14_500_000
     assert corpus.ledger.count("repaired", "byte-order mark taken away") == 98

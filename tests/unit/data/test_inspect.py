@@ -23,7 +23,8 @@ def test_figures_of_a_small_text(tmp_path: Path) -> None:
     found = look(tmp_path / "a.txt", "The cat sat.\nthe CAT sat!\n\nДва слова\n", [["cat", "dog"], ["dog", "sat"]])
     assert (found.num_lines, found.documents, found.longest_document) == (3, 2, 2)
     assert (found.words, found.distinct_words) == (10, 9)
-    assert found.top_words[0] == ("sat", 2) and found.hapax_share == pytest.approx(8 / 9)
+    assert found.top_words[0] == ("sat", 2)
+    assert found.hapax_share == pytest.approx(8 / 9)
     assert (found.duplicate_lines, found.duplicate_share) == (1, pytest.approx(1 / 3))
     assert found.scripts == {"Latin": pytest.approx(18 / 26), "Cyrillic": pytest.approx(8 / 26)}
     assert found.coverage is not None
@@ -33,7 +34,7 @@ def test_figures_of_a_small_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line, name, count",
+    ("line", "name", "count"),
     [
         ("an \u0301 accent alone", "lone_marks", 1),
         ("heart \u2764\ufe0f and 1\ufe0f\u20e3", "lone_marks", 0),
@@ -78,11 +79,13 @@ def test_the_report_is_for_a_person_and_the_json_holds_all(tmp_path: Path) -> No
     found = look(tmp_path / "a.txt", "one\n\ntwo\n\nthree\n", [["one", "four"]])
     assert any(line.startswith("labels      50.0% of 2 labelled words") for line in found.lines())
     data = json.loads(json.dumps(found.to_json()))
-    assert data["distinct_words"] == 3 and data["coverage"]["types_covered"] == 1
+    assert data["distinct_words"] == 3
+    assert data["coverage"]["types_covered"] == 1
     assert data["warnings"] == found.warnings != []
 
 
 def test_igbo_news() -> None:
     found = inspect(Corpus(need("igbo/news_dev.tsv")), Segmenter())
-    assert found.documents == 194 and found.scripts["Latin"] > 0.999
+    assert found.documents == 194
+    assert found.scripts["Latin"] > 0.999
     assert found.findings["inner_byte_order_marks"].count > 10  # the BBC's articles hold them

@@ -21,7 +21,7 @@ def lines(path: Path, data: bytes, **options: object) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize(
-    "data, expected",
+    ("data", "expected"),
     [
         (b"a\nb\n", ["a", "b"]),
         (b"a\r\nb", ["a", "b"]),
@@ -92,7 +92,7 @@ def test_unknown_encodings_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "data, what",
+    ("data", "what"),
     [
         ("north wind\n".encode("utf-16"), "UTF-16"),
         ("north wind\n".encode("utf-16-be"), "UTF-16 without"),
@@ -139,7 +139,8 @@ def test_very_long_lines_come_in_pieces_and_lose_nothing(tmp_path: Path, monkeyp
     assert [word for piece in by_line[1] for word in piece.split()] == words
     assert "".join(by_line[2]) == dense
     assert by_line[3] == ["short"]
-    assert "".join(by_line[4]) == marks and all(piece[0] != "\u0301" for piece in by_line[4])
+    assert "".join(by_line[4]) == marks
+    assert all(piece[0] != "\u0301" for piece in by_line[4])
     assert ledger.count("repaired") == sum(len(pieces) - 1 for pieces in by_line.values())
 
 

@@ -71,7 +71,8 @@ def test_shuffled_is_a_permutation_and_depends_on_its_seed(size):
 
 def test_shuffled_sends_every_index_everywhere():
     places = Counter(int(shuffled(np.asarray([3]), 10, seed)[0]) for seed in range(2000))
-    assert set(places) == set(range(10)) and min(places.values()) > 120  # 200 each; 5.9 deviations below
+    assert set(places) == set(range(10))
+    assert min(places.values()) > 120
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,8 @@ def test_packed_sequence_is_begin_consecutive_pieces_with_ends_between_end():
     for batch in epoch(loader) + epoch(loader, 1):
         for ids, mask, words in zip(batch.ids.tolist(), batch.mask.tolist(), batch.words.tolist(), strict=True):
             kept = [i for i, m in zip(ids, mask, strict=True) if m]
-            assert kept[0] == 2 and kept[-1] == 3
+            assert kept[0] == 2
+            assert kept[-1] == 3
             inner = kept[1:-1]
             assert any(stream[i : i + len(inner)] == inner for i in range(12))
             assert [w for w in words if w >= 0] == list(range(len([i for i in inner if i != 3])))
@@ -128,7 +130,8 @@ def test_loaders_are_functions_of_seed_and_step_alone():
         last = one.batch(7)
         for step in (3, 12, 7):
             again = other.batch(step)
-        assert (last.ids == again.ids).all() and (last.words == again.words).all()
+        assert (last.ids == again.ids).all()
+        assert (last.words == again.words).all()
         assert last.ids.shape != third.batch(7).ids.shape or (last.ids != third.batch(7).ids).any()
 
 
@@ -151,11 +154,14 @@ def test_pairs_are_truly_next_or_truly_from_another_document():
                 kept = batch.ids[row][batch.mask[row]].tolist()
                 middle = kept.index(3)
                 first, second = kept[1:middle], kept[middle + 1 : -1]
-                assert kept[0] == 2 and kept[-1] == 3 and kept.count(3) == 2
+                assert kept[0] == 2
+                assert kept[-1] == 3
+                assert kept.count(3) == 2
                 assert batch.segments[row].tolist()[: len(kept)] == [0] * (middle + 1) + [1] * (len(second) + 1)
                 label = int(batch.labels[row])
                 if label == 0:
-                    assert second[0] == first[-1] + 1 and place[first[-1]][0] == place[second[0]][0]
+                    assert second[0] == first[-1] + 1
+                    assert place[first[-1]][0] == place[second[0]][0]
                 else:
                     assert place[first[0]][0] != place[second[0]][0]
                 labels[label] += 1
@@ -174,7 +180,8 @@ def test_pairs_that_another_document_repeats_are_not_called_random():
         for row in range(batch.size):
             found[tuple(batch.ids[row][batch.mask[row]].tolist()), int(batch.labels[row])] += 1
     neighbours = (2, 10, 11, 3, 12, 13, 3)
-    assert found[neighbours, 0] == 80 and not found[neighbours, 1]
+    assert found[neighbours, 0] == 80
+    assert not found[neighbours, 1]
 
 
 def test_pairs_split_a_sentence_that_fills_the_sequence_between_words():
@@ -188,7 +195,8 @@ def test_pairs_split_a_sentence_that_fills_the_sequence_between_words():
         if batch.labels[row] == 0
     ]
     inside = [kept[kept.index(3) + 1] for kept in seen if kept[1] < 40 and kept[-2] < 40]
-    assert inside and all((i - 10) % 2 == 0 for i in inside)
+    assert inside
+    assert all((i - 10) % 2 == 0 for i in inside)
 
 
 @pytest.mark.parametrize(
@@ -227,11 +235,16 @@ def test_sentences_are_all_read_once_by_characters_and_predicted_by_number(tmp_p
         read = []
         for batch in epoch(loader, number):
             table = batch.characters.tolist()
-            assert not any(table[0]) and table[1] == SENTENCE_BEGIN and table[2] == SENTENCE_END
+            assert not any(table[0])
+            assert table[1] == SENTENCE_BEGIN
+            assert table[2] == SENTENCE_END
             for types, target, mask in zip(batch.types.tolist(), batch.target_ids.tolist(), batch.mask, strict=True):
                 n = int(mask.sum())
                 assert mask.tolist() == [True] * n + [False] * (len(types) - n)
-                assert types[0] == 1 and types[n - 1] == 2 and not any(types[n:]) and set(target[n:]) <= {-1}
+                assert types[0] == 1
+                assert types[n - 1] == 2
+                assert not any(types[n:])
+                assert set(target[n:]) <= {-1}
                 words = [rows[tuple(table[t])] for t in types[1 : n - 1]]
                 assert target[:n] == [1, *(known.get(lexicon[w], 0) for w in words), 2]
                 read.append(tuple(words))
@@ -241,7 +254,8 @@ def test_sentences_are_all_read_once_by_characters_and_predicted_by_number(tmp_p
     steps = range(loader.steps_per_epoch)
     words = [loader.words(step) for step in steps]
     assert sum(words) == sum(map(len, sentences))
-    assert 25 < np.mean(words[:64]) < 75 and max(words) < 130
+    assert 25 < np.mean(words[:64]) < 75
+    assert max(words) < 130
 
 
 def test_sentences_of_any_number_fill_every_batch(tmp_path):
@@ -260,7 +274,8 @@ def test_blocks_hold_the_whole_corpus_and_cut_no_sentence():
     for number in (0, 1):
         read = []
         for i, block in enumerate(epoch(loader, number)):
-            assert block.offsets[0] == 0 and block.offsets[-1] == len(block.ids) == loader.words(
+            assert block.offsets[0] == 0
+            assert block.offsets[-1] == len(block.ids) == loader.words(
                 number * loader.steps_per_epoch + i
             )
             read += [tuple(block.ids[a:b].tolist()) for a, b in zip(block.offsets, block.offsets[1:], strict=False)]
@@ -271,7 +286,8 @@ def test_blocks_hold_the_whole_corpus_and_cut_no_sentence():
 
 def test_block_of_one_line_of_ten_thousand_words_is_whole():
     block = BlockLoader(shards([[[5] * 10_000 + [6]]]), block_words=1000).batch(0)
-    assert len(block.ids) == 10_001 and block.ids[-1] == 6
+    assert len(block.ids) == 10_001
+    assert block.ids[-1] == 6
 
 
 def test_batches_by_length_hold_every_example_once_within_the_cap_in_a_fixed_number_of_batches():
@@ -300,7 +316,8 @@ def test_prefetch_gives_the_same_batches_and_passes_errors_on():
     on, off = Prefetch(loader, last=30), Prefetch(loader, last=30, enabled=False)
     for step in (0, 1, 2, 9, 10, 4, 29):
         (one, words), (other, same) = on.get(step), off.get(step)
-        assert (one.ids == other.ids).all() and words == same
+        assert (one.ids == other.ids).all()
+        assert words == same
     on.close()
 
     def fail(rows):

@@ -15,7 +15,7 @@ from tests.data import need
 
 
 @pytest.mark.parametrize(
-    "text, folded",
+    ("text", "folded"),
     [
         ("Ga-asị na «ha» bụ 12!", "gaasịnahabụ12"),
         ("Straße STRASSE", "strassestrasse"),

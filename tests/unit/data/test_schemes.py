@@ -23,7 +23,7 @@ def random_spans(pick: random.Random, length: int) -> set[Span]:
     return found
 
 
-@pytest.mark.parametrize("source, target", list(product(SCHEMES, SCHEMES)))
+@pytest.mark.parametrize(("source", "target"), list(product(SCHEMES, SCHEMES)))
 def test_conversion_keeps_every_span_and_comes_back(source: Scheme, target: Scheme) -> None:
     pick = random.Random(f"{source}{target}")
     for _ in range(200):
@@ -40,7 +40,7 @@ def test_conversion_keeps_every_span_and_comes_back(source: Scheme, target: Sche
         assert ill_formed(other, target) == 0
 
 
-@pytest.mark.parametrize("tags, iob1", [(["B-X", "B-X", "I-X"], ["I-X", "B-X", "I-X"]), (["B", "B"], ["I", "B"])])
+@pytest.mark.parametrize(("tags", "iob1"), [(["B-X", "B-X", "I-X"], ["I-X", "B-X", "I-X"]), (["B", "B"], ["I", "B"])])
 def test_iob1_writes_b_between_neighbours_of_one_type_only(tags: list[str], iob1: list[str]) -> None:
     assert convert(tags, "IOB2", "IOB1") == iob1
     assert convert(["B-X", "B-Y"], "IOB2", "IOB1") == ["I-X", "I-Y"]
@@ -54,7 +54,7 @@ def random_tags(pick: random.Random, letters: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "scheme, name, letters", [("IOB2", "IOB2", "BI"), ("BIOES", "IOBES", "BIES"), ("BILOU", "BILOU", "BILU")]
+    ("scheme", "name", "letters"), [("IOB2", "IOB2", "BI"), ("BIOES", "IOBES", "BIES"), ("BILOU", "BILOU", "BILU")]
 )
 def test_strict_spans_of_any_tags_are_those_of_seqeval(scheme: Scheme, name: str, letters: str) -> None:
     import seqeval.scheme
@@ -66,7 +66,7 @@ def test_strict_spans_of_any_tags_are_those_of_seqeval(scheme: Scheme, name: str
         assert spans(tags, scheme) == {Span(e.start, e.end, e.tag) for e in entities}, tags
 
 
-@pytest.mark.parametrize("scheme, letters", [("IOB2", "BI"), ("BIOES", "BIES"), ("IOB1", "BI")])
+@pytest.mark.parametrize(("scheme", "letters"), [("IOB2", "BI"), ("BIOES", "BIES"), ("IOB1", "BI")])
 def test_lenient_spans_of_any_tags_are_those_of_conlleval(scheme: Scheme, letters: str) -> None:
     from seqeval.metrics.sequence_labeling import get_entities
 
@@ -78,7 +78,7 @@ def test_lenient_spans_of_any_tags_are_those_of_conlleval(scheme: Scheme, letter
 
 
 @pytest.mark.parametrize(
-    "tags, scheme",
+    ("tags", "scheme"),
     [
         ([["O", "I-X", "I-X"], ["I-X", "B-X"]], "IOB1"),
         ([["B-X", "I-X", "O"], ["B-Y"]], "IOB2"),
@@ -101,7 +101,8 @@ def test_types_with_hyphens_stay_whole() -> None:
 
 
 def test_plain_tags_have_no_spans_and_no_conversion() -> None:
-    assert spans(["NOUN", "B-X"], "none") == set() and convert(["NOUN"], "none", "none") == ["NOUN"]
+    assert spans(["NOUN", "B-X"], "none") == set()
+    assert convert(["NOUN"], "none", "none") == ["NOUN"]
     assert ill_formed(["I-X"], "none") == 0
     with pytest.raises(ValueError, match="no conversion"):
         convert(["NOUN"], "none", "IOB2")

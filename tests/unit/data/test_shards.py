@@ -40,7 +40,8 @@ def test_pieces_words_sentences_and_documents(tmp_path: Path, buffer: int, monke
         assert shards.sentences.tolist() == [0, 3, 5, 7]
         assert shards.documents.tolist() == [0, 2, 3]
         assert (shards.words, shards.lexicon, shards.longest_document) == (6, None, 2)
-        assert shards.ids.dtype == np.int32 and isinstance(shards.ids, np.memmap)
+        assert shards.ids.dtype == np.int32
+        assert isinstance(shards.ids, np.memmap)
 
 
 @pytest.mark.parametrize("buffer", [1, 1 << 18])
@@ -52,13 +53,16 @@ def test_a_lexicon_is_sorted_by_count_then_code_points(
     assert shards.lexicon == ["a", "é", "bc", "gone", "x", "z"]
     words = [shards.lexicon[i] for i in shards.ids]
     assert words == ["a", "bc", "x", "gone", "a", "a", "é", "é", "z"]
-    assert shards.words == 9 and shards.starts.all()
+    assert shards.words == 9
+    assert shards.starts.all()
 
 
 def test_no_items_give_empty_shards(tmp_path: Path) -> None:
     for lexicon in (False, True):
         shards = build_shards(tmp_path / "s", iter(()), lexicon=lexicon)
-        assert len(shards.ids) == 0 and shards.sentences.tolist() == [0] and shards.documents.tolist() == [0]
+        assert len(shards.ids) == 0
+        assert shards.sentences.tolist() == [0]
+        assert shards.documents.tolist() == [0]
 
 
 def test_a_failure_leaves_nothing_and_keeps_what_was_there(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_places_are_the_lines_where_rows_begin(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text, line, what",
+    ("text", "line", "what"),
     [
         ("text\tlabel\na b\tx\nc d\n", 3, "1 cell,"),
         ("text\tlabel\na b\tx\ty\n", 2, "3 cells"),
@@ -62,7 +62,7 @@ def test_a_row_of_another_width_stops_at_its_line(tmp_path: Path, text: str, lin
 
 
 @pytest.mark.parametrize(
-    "bad, what", [('"never closed,x\nmore,y\n', "never closed"), ('"a"b,x\n', "after the closing")]
+    ("bad", "what"), [('"never closed,x\nmore,y\n', "never closed"), ('"a"b,x\n', "after the closing")]
 )
 def test_a_broken_quote_stops_at_the_row_where_it_begins(tmp_path: Path, bad: str, what: str) -> None:
     path = table(tmp_path / "a.csv", "text,label\nfine,x\n" + bad)
@@ -98,7 +98,7 @@ WITH_LABELS = "".join(f"maneno mengi {i}\t{'nzuri' if i % 2 else 'mbaya'}\n" for
 
 
 @pytest.mark.parametrize(
-    "text, names",
+    ("text", "names"),
     [
         ("text\tlabel\na b\tx\n", ("text", "label")),
         ("Kauli\tAina\n" + WITH_LABELS, ("Kauli", "Aina")),
@@ -168,7 +168,7 @@ def test_rows_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name, count, columns, labels",
+    ("name", "count", "columns", "labels"),
     [
         ("igbo/news_train.tsv", 1356, (["text"], "category"), 6),
         ("igbo/news_dev.tsv", 194, (["text"], "category"), 6),
@@ -197,7 +197,7 @@ def test_real_tables(name: str, count: int, columns: tuple[list[str], str | None
     assert columns[1] is None or len({row[columns[1]] for row in read}) == labels
 
 
-@pytest.mark.parametrize("name, count", [("rt-polarity.all", 10_662), ("subj.all", 10_000), ("TREC.train.all", 5452)])
+@pytest.mark.parametrize(("name", "count"), [("rt-polarity.all", 10_662), ("subj.all", 10_000), ("TREC.train.all", 5452)])
 def test_real_latin_1_needs_to_be_named(name: str, count: int) -> None:
     path = need(f"sentence_classification_en/{name}")
     with pytest.raises(InputError, match="not valid UTF-8"):

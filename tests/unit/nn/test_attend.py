@@ -51,7 +51,8 @@ def test_result_and_gradients_are_those_of_the_equation(
     if record:
         with record_attention() as tape:
             out = attend(*ours, mask, bias, causal=causal)
-        assert torch.equal(tape[0] > 0, allowed) and len(tape) == 1
+        assert torch.equal(tape[0] > 0, allowed)
+        assert len(tape) == 1
     else:
         out = attend(*ours, mask, bias, causal=causal)
     torch.testing.assert_close(out, by_the_equation(*expected, allowed, wide), atol=1e-5, rtol=1e-5)
@@ -76,7 +77,8 @@ def test_a_hidden_key_may_be_anything(dropout: float, causal: bool, bad: float) 
         out.sum().backward()
         results.append((out, query.grad, key.grad, value.grad))
     for a, b in zip(*results, strict=True):
-        assert torch.equal(a, b) and a.isfinite().all()
+        assert torch.equal(a, b)
+        assert a.isfinite().all()
 
 
 def test_dropout_drops_weights_and_keeps_their_mean() -> None:

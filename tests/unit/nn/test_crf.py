@@ -53,7 +53,8 @@ def test_log_partition_and_likelihood_are_those_of_all_paths() -> None:
     likelihood = log_likelihood(emissions, tags, mask, t)
     for row, length in enumerate(LENGTHS):
         if length == 0:
-            assert whole[row] == 0 and likelihood[row] == 0
+            assert whole[row] == 0
+            assert likelihood[row] == 0
             continue
         scores = torch.stack([score(emissions[row], path, t) for path in paths(length)])
         gold = score(emissions[row], tuple(tags[row, :length].tolist()), t)
@@ -67,7 +68,8 @@ def test_gradient_is_finite_zero_in_padding_and_equal_to_that_of_rows_alone() ->
     poisoned = emissions.detach().masked_fill(~mask[..., None], float("nan")).requires_grad_()
     log_likelihood(poisoned, tags, mask, t).sum().backward()
     grads = [p.grad.clone() for p in t if p.grad is not None]
-    assert len(grads) == 3 and poisoned.grad is not None
+    assert len(grads) == 3
+    assert poisoned.grad is not None
     assert bool((poisoned.grad[~mask] == 0).all())
     alone = random_transitions()
     for row, length in enumerate(LENGTHS):

@@ -28,7 +28,8 @@ def text(rows: int, length: int, *, seed: int = 0) -> Batch:
 def corrupted(batch: Batch, objective: Masked, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """ids, target_ids, which positions were chosen"""
     out = objective.corrupt(batch, torch.Generator().manual_seed(seed))
-    assert out.ids is not None and out.target_ids is not None
+    assert out.ids is not None
+    assert out.target_ids is not None
     return out.ids, out.target_ids, out.target_ids >= 0
 
 
@@ -41,12 +42,15 @@ def test_fifteen_percent_of_each_sequence_and_80_10_10(whole_words: bool) -> Non
         assert abs(float(chosen.float().mean()) - 0.15 * 126 / 128) < 0.004
     else:
         assert (chosen.sum(1) == 19).all()  # 0.15 x 126 = 18.9
-    assert torch.equal(targets[chosen], batch.ids[chosen]) and torch.equal(ids[~chosen], batch.ids[~chosen])
+    assert torch.equal(targets[chosen], batch.ids[chosen])
+    assert torch.equal(ids[~chosen], batch.ids[~chosen])
     replaced = (ids[chosen] == 4).float().mean()
     kept = (ids[chosen] == batch.ids[chosen]).float().mean()
-    assert abs(float(replaced) - 0.8) < 0.02 and abs(float(kept) - 0.1) < 0.015
+    assert abs(float(replaced) - 0.8) < 0.02
+    assert abs(float(kept) - 0.1) < 0.015
     others = ids[chosen & (ids != 4) & (ids != batch.ids)]
-    assert others.min() >= 5 and len(others.unique()) > 400
+    assert others.min() >= 5
+    assert len(others.unique()) > 400
 
 
 def test_every_position_and_every_word_is_as_likely_as_any_other() -> None:
@@ -55,7 +59,8 @@ def test_every_position_and_every_word_is_as_likely_as_any_other() -> None:
         objective, generator = Masked(SPECIAL, VOCAB_SIZE, whole_words=whole_words), torch.Generator().manual_seed(1)
         draws = torch.stack([objective.corrupt(batch, generator).target_ids >= 0 for _ in range(3000)])  # type: ignore[operator]
         rate = draws.float().mean(0)[0]
-        assert rate[0] == 0 and rate[-1] == 0
+        assert rate[0] == 0
+        assert rate[-1] == 0
         assert batch.words is not None
         words = len(batch.words.unique()) - 1
         exact = int(0.15 * words + 0.5) / words if whole_words else 3 / 20
@@ -73,7 +78,8 @@ def test_whole_words_are_whole() -> None:
 
 def test_specials_unknowns_and_padding_are_never_chosen() -> None:
     batch = text(200, 20)
-    assert batch.ids is not None and batch.mask is not None
+    assert batch.ids is not None
+    assert batch.mask is not None
     batch.ids[:, 5] = 1
     batch.mask[:, 12:] = False
     _, _, chosen = corrupted(batch, Masked(SPECIAL, VOCAB_SIZE, rate=1.0))

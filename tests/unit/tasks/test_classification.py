@@ -26,7 +26,8 @@ def write(path: Path, text: str) -> Path:
 def test_all_columns_of_running_text_are_joined_unless_named() -> None:
     task, ledger = Classification(), Ledger()
     examples = task.read(need("igbo/news_test.tsv"), ledger)
-    assert task.found == (("headline", "text"), "category") and len(examples) == 390
+    assert task.found == (("headline", "text"), "category")
+    assert len(examples) == 390
     assert "texts (columns headline + text; label category)" in ledger.to_json()["read"]
     headlines = Classification(Columns(text=("headline",))).read(need("igbo/news_test.tsv"), Ledger())
     assert examples[0].text.split("\n")[0] == headlines[0].text
@@ -77,7 +78,8 @@ def test_a_label_absent_from_train_is_counted_and_never_right(tmp_path: Path) ->
     assert [int(t[0]) for t in task.targets(test, ledger)] == [1, 0, 1, -1]
     assert ledger.count("unknown", "labels absent from train") == 1
     scores = task.score([e.label for e in test], ["up", "down", "up", "up"])
-    assert scores["accuracy"] == 0.75 and scores["by_label"]["sideways"]["f1"] == 0.0
+    assert scores["accuracy"] == 0.75
+    assert scores["by_label"]["sideways"]["f1"] == 0.0
     assert scores["confusion"]["sideways"] == {"up": 1}
 
 

@@ -37,7 +37,9 @@ def make_batch(lengths: list[int]) -> tuple[Tensor, Batch]:
 
 
 def one_row(batch: Batch, row: int, length: int) -> Batch:
-    assert batch.types is not None and batch.word_mask is not None and batch.word_positions is not None
+    assert batch.types is not None
+    assert batch.word_mask is not None
+    assert batch.word_positions is not None
     cut = (slice(row, row + 1), slice(0, length))
     return replace(
         batch, size=1, mask=None, types=batch.types[cut], word_mask=batch.word_mask[cut],
@@ -49,7 +51,7 @@ def test_bilstm_equals_torch_on_packed_sequences() -> None:
     torch.manual_seed(1)
     ours, theirs = BiLSTM(DIM, 4), nn.LSTM(DIM, 4, batch_first=True, bidirectional=True)
     theirs.load_state_dict(
-        {**{k: v for k, v in ours.ahead.state_dict().items()},
+        {**dict(ours.ahead.state_dict().items()),
          **{f"{k}_reverse": v for k, v in ours.back.state_dict().items()}}
     )  # fmt: skip
     states, batch = make_batch(LENGTHS)

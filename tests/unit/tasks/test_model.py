@@ -37,9 +37,12 @@ def test_every_word_is_labelled_in_exactly_one_window() -> None:
     targets = [np.arange(len(words), dtype=np.int64) % 3 for words in SENTENCES]
     texts = Texts(items(), TOKENIZER, per_word=True, targets=targets, limit=8)
     many = len(texts.windows[2])
-    assert many > 3 and texts.windowed == 1
+    assert many > 3
+    assert texts.windowed == 1
     batch = texts.batch([2, 0])
-    assert batch.labels is not None and batch.rows is not None and batch.word_mask is not None
+    assert batch.labels is not None
+    assert batch.rows is not None
+    assert batch.word_mask is not None
     assert batch.rows.tolist() == [0] * many + [1]
     seen = batch.labels[batch.labels >= 0].tolist()
     assert seen == [*targets[2].tolist(), *targets[0].tolist()]
@@ -57,7 +60,8 @@ def test_predictions_of_windows_are_stitched_to_one_label_a_word() -> None:
 def test_a_classified_text_counts_each_word_once() -> None:
     texts = Texts(items(), TOKENIZER, per_word=False, targets=[np.array([i % 2]) for i in range(4)], limit=8)
     batch = texts.batch([2, 1])
-    assert batch.labels is not None and batch.word_positions is not None
+    assert batch.labels is not None
+    assert batch.word_positions is not None
     assert batch.labels.tolist() == [0] * len(texts.windows[2]) + [1]
     assert int((batch.word_positions >= 0).sum()) == 23 + 1
     task = Classification()
@@ -89,7 +93,8 @@ def test_a_frozen_system_is_no_part_of_what_is_trained() -> None:
     texts = Texts(items(), TOKENIZER, per_word=True, targets=[np.zeros(len(w), dtype=np.int64) for w in SENTENCES])
     batch = texts.batch([0, 1])
     Supervised(tagging()).loss(model.train(), batch).total.backward()
-    assert model.system.table.weight.grad is None and not model.system.training
+    assert model.system.table.weight.grad is None
+    assert not model.system.training
 
 
 def test_states_that_come_with_the_batch_equal_those_computed_on_the_spot() -> None:
@@ -107,7 +112,8 @@ def test_a_tuned_system_learns_in_every_row_that_is_read() -> None:
     Supervised(tagging()).loss(model, texts.batch([0])).total.backward()
     grad = model.system.table.weight.grad
     first = {TOKENIZER.encode([word]).ids[0] for word in SENTENCES[0]}
-    assert grad is not None and set(grad.any(1).nonzero().flatten().tolist()) == first
+    assert grad is not None
+    assert set(grad.any(1).nonzero().flatten().tolist()) == first
 
 
 @pytest.mark.parametrize("room", [1, 10, 1000])

@@ -39,25 +39,35 @@ def test_every_scheme_becomes_iob2(tmp_path: Path, scheme: str, tags: list[str])
     sentences = [" ".join(f"w/{tag}" for tag in row.split()) for row in tags]
     task = Tagging()
     examples = task.read(write(tmp_path / "train.txt", sentences), Ledger())
-    assert task.scheme == scheme and task.metric == "f1" and scheme in task.mode
-    assert examples[0].label == ("B-A", "I-A", "B-A", "O") and examples[0].text == ("w",) * 4
-    assert examples[0].place.endswith("train.txt:1") and examples[1].place.endswith("train.txt:6")
+    assert task.scheme == scheme
+    assert task.metric == "f1"
+    assert scheme in task.mode
+    assert examples[0].label == ("B-A", "I-A", "B-A", "O")
+    assert examples[0].text == ("w",) * 4
+    assert examples[0].place.endswith("train.txt:1")
+    assert examples[1].place.endswith("train.txt:6")
 
 
 def test_plain_tags_are_scored_by_accuracy(tmp_path: Path) -> None:
     task = Tagging()
     examples = task.read(write(tmp_path / "train.txt", ["a/NOUN b/VERB", "c/NOUN"]), Ledger())
     task.fit(examples)
-    assert task.metric == "accuracy" and task.mode == "accuracy of tags" and task.labels == ["NOUN", "VERB"]
+    assert task.metric == "accuracy"
+    assert task.mode == "accuracy of tags"
+    assert task.labels == ["NOUN", "VERB"]
     scores = task.score([["NOUN", "VERB"], ["NOUN"]], [["NOUN", "NOUN"], ["NOUN"]])
-    assert scores["accuracy"] == 2 / 3 and scores["by_label"]["VERB"]["f1"] == 0.0 and scores["mode"] == task.mode
+    assert scores["accuracy"] == 2 / 3
+    assert scores["by_label"]["VERB"]["f1"] == 0.0
+    assert scores["mode"] == task.mode
 
 
 def test_conllu_is_recognised_by_its_content() -> None:
     task = Tagging()
     examples = task.read(need("ud_english_ewt/en_ewt-ud-dev.conllu"), Ledger())
     task.fit(examples)
-    assert len(examples) == 2001 and len(task.labels) == 17 and task.metric == "accuracy"
+    assert len(examples) == 2001
+    assert len(task.labels) == 17
+    assert task.metric == "accuracy"
     feats = Tagging(Columns(label="xpos"))
     assert "NNP" in {tag for e in feats.read(need("ud_english_ewt/en_ewt-ud-dev.conllu"), Ledger()) for tag in e.label}
 
@@ -123,5 +133,6 @@ def test_a_task_comes_back_from_its_json(tmp_path: Path) -> None:
     examples = task.read(write(tmp_path / "train.txt", ["a/B-X b/I-X c/O", "a/B-Y"]), Ledger())
     task.fit(examples)
     again = load_task(task.to_json())
-    assert again.to_json() == task.to_json() and again.labels == ["O", "B-X", "E-X", "S-Y"]
+    assert again.to_json() == task.to_json()
+    assert again.labels == ["O", "B-X", "E-X", "S-Y"]
     assert [t.tolist() for t in again.targets(examples, Ledger())] == [[1, 2, 0], [3]]

@@ -180,7 +180,8 @@ def test_decode_leaves_specials_out_and_shows_the_unknown(tokenizer: HuggingFace
 def test_saved_and_opened_it_is_the_same(tokenizer: HuggingFaceTokenizer, tmp_path: Path) -> None:
     tokenizer.save(tmp_path / "tokenizer.json")
     opened = load_tokenizer(tmp_path / "tokenizer.json")
-    assert isinstance(opened, HuggingFaceTokenizer) and opened.kind == "huggingface"
+    assert isinstance(opened, HuggingFaceTokenizer)
+    assert opened.kind == "huggingface"
     assert (opened.special, opened.vocabulary) == (tokenizer.special, tokenizer.vocabulary)
     assert opened.segmenter.unit == "char"
     for text in [*TEXTS, ["given", "", "words"]]:

@@ -22,7 +22,8 @@ def test_tensors_and_header_come_back_and_the_bytes_depend_on_nothing_else(tmp_p
     for name in ("one", "two"):
         write_tensors(tmp_path / name, tensors, header)
     back, found = read_tensors(tmp_path / "one")
-    assert found == header and back.keys() == tensors.keys()
+    assert found == header
+    assert back.keys() == tensors.keys()
     assert all(torch.equal(back[k], tensors[k]) and back[k].dtype == tensors[k].dtype for k in tensors)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
@@ -32,11 +33,13 @@ def test_tied_tensors_are_stored_once_and_named_for_other_readers(tmp_path):
     model["head"].weight = model["embed"].weight
     write_tensors(tmp_path / "a", model.state_dict(), {})
     with safe_open(str(tmp_path / "a"), "pt") as file:
-        assert list(file.keys()) == ["embed.weight"] and '"tied": {"head.weight": "embed.weight"}' in str(
+        assert list(file.keys()) == ["embed.weight"]
+        assert '"tied": {"head.weight": "embed.weight"}' in str(
             file.metadata()
         )
     back, _ = read_tensors(tmp_path / "a")
-    assert back["head.weight"] is back["embed.weight"] and torch.equal(back["embed.weight"], model["embed"].weight)
+    assert back["head.weight"] is back["embed.weight"]
+    assert torch.equal(back["embed.weight"], model["embed"].weight)
 
 
 def test_views_of_one_memory_are_stored_whole(tmp_path):
@@ -44,7 +47,13 @@ def test_views_of_one_memory_are_stored_whole(tmp_path):
     write_tensors(tmp_path / "a", {"all": table, "top": table[:2], "rest": table[2:]}, {})
     back, _ = read_tensors(tmp_path / "a")
     assert (
-        torch.equal(back["all"], table) and torch.equal(back["top"], table[:2]) and torch.equal(back["rest"], table[2:])
+        torch.equal(back["all"], table)
+    )
+    assert (
+        torch.equal(back["top"], table[:2])
+    )
+    assert (
+        torch.equal(back["rest"], table[2:])
     )
 
 
@@ -87,4 +96,5 @@ def test_the_number_of_the_error_is_read_from_the_library(tmp_path, monkeypatch)
     monkeypatch.setattr(checkpoint, "save_file", full)
     with pytest.raises(InputError, match="No space left") as caught:
         write_tensors(tmp_path / "a", {}, {})
-    assert caught.value.__cause__.errno == errno.ENOSPC and not list(tmp_path.iterdir())
+    assert caught.value.__cause__.errno == errno.ENOSPC
+    assert not list(tmp_path.iterdir())

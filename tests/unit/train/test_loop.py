@@ -50,7 +50,8 @@ def test_metrics_have_means_rate_norm_words_and_time(tmp_path):
     assert rows[0].keys() == {
         "step", "words", "loss", "masked", "lr", "grad_norm", "seconds", "words_per_second"
     }  # fmt: skip
-    assert rows[0]["loss"] == pytest.approx(rows[0]["masked"]) and rows[0]["lr"] == pytest.approx(0.005)
+    assert rows[0]["loss"] == pytest.approx(rows[0]["masked"])
+    assert rows[0]["lr"] == pytest.approx(0.005)
     assert 0 < result.seconds == pytest.approx(rows[-1]["seconds"], abs=1e-3)
 
 
@@ -63,8 +64,11 @@ def test_the_reporter_sees_a_bar_to_its_end_and_the_place_of_a_resumption(tmp_pa
     s, telling = settings(), Telling()
     with Run.open(tmp_path, {}) as run:
         train(GradientUpdate(toy(), Masked(), replace(s, patience=0)), Lines(), s, run, reporter=telling)
-        assert telling.bar[0] == ("training", 12, "steps") and telling.bar[-1] == "stop"
-        assert telling.bar[-2][0] == 12 and "words/s" in telling.bar[-2][1] and "loss" in telling.bar[-2][1]
+        assert telling.bar[0] == ("training", 12, "steps")
+        assert telling.bar[-1] == "stop"
+        assert telling.bar[-2][0] == 12
+        assert "words/s" in telling.bar[-2][1]
+        assert "loss" in telling.bar[-2][1]
         train(GradientUpdate(toy(), Masked(), s), Lines(), s, run, reporter=telling)
     assert telling.lines == ["resuming after step 12 of 12"]
 
@@ -80,8 +84,12 @@ def test_evaluation_sees_evaluation_mode_and_gives_every_module_its_own_back(tmp
 
     with Run.open(tmp_path, {}) as run:
         result = train(update, Lines(), s, run, evaluate=evaluate)
-    assert seen == [False, False] and model.training and model.dropout.training and not model.norm.training
-    assert [row["f1"] for row in result.curve] == [0.5, 0.5] and result.best is None
+    assert seen == [False, False]
+    assert model.training
+    assert model.dropout.training
+    assert not model.norm.training
+    assert [row["f1"] for row in result.curve] == [0.5, 0.5]
+    assert result.best is None
     assert [row["step"] for row in lines(tmp_path) if row.get("evaluation")] == [6, 12]
 
 
@@ -90,9 +98,12 @@ def test_the_best_weights_are_the_last_ones_without_keep_best(tmp_path):
     weights, result = trained(
         tmp_path, evaluate=lambda: {"loss": next(losses)}, evaluate_every=4, keep_best="loss", lower_is_better=True
     )
-    assert result.best["step"] == 8 and result.best["loss"] == 1.0 and result.steps == 12
+    assert result.best["step"] == 8
+    assert result.best["loss"] == 1.0
+    assert result.steps == 12
     saved, header = read_tensors(tmp_path / "checkpoints" / "best-000000008.safetensors")
-    assert header == {"step": 8} and same(weights, {k.removeprefix("model."): v for k, v in saved.items()})
+    assert header == {"step": 8}
+    assert same(weights, {k.removeprefix("model."): v for k, v in saved.items()})
 
 
 def test_a_figure_that_is_not_a_number_is_never_the_best(tmp_path):
@@ -141,8 +152,11 @@ def test_divergence_keeps_the_weights_before_the_step(tmp_path, kind):
     with Run.open(tmp_path / "run", {}) as run, pytest.raises(Diverged) as caught:
         train(GradientUpdate(model, Failing(7, kind), s), Lines(), s, run)
     kept = latest_checkpoint(tmp_path / "run" / "checkpoints")
-    assert caught.value.step == 8 and caught.value.lr == pytest.approx(0.01 * 5 / 11)
-    assert kept.step == 7 and str(kept.path) in str(caught.value) and all_finite(kept.tensors)
+    assert caught.value.step == 8
+    assert caught.value.lr == pytest.approx(0.01 * 5 / 11)
+    assert kept.step == 7
+    assert str(kept.path) in str(caught.value)
+    assert all_finite(kept.tensors)
     with Run.open(tmp_path / "run", {}) as run:  # the same place, without what failed
         train(GradientUpdate(model, Masked(), s), Lines(), s, run)
     assert same(reference, model.state_dict())
@@ -228,21 +242,24 @@ def kernel_run(path, model, steps=6):
 def test_kernels_run_under_the_same_loop_and_resume(tmp_path):
     whole, cut, resumed = Kernel(), Kernel(), Kernel()
     result = kernel_run(tmp_path / "whole", whole)
-    assert result.loss == pytest.approx(2.0) and [p for p, _ in whole.calls] == [i / 6 for i in range(6)]
+    assert result.loss == pytest.approx(2.0)
+    assert [p for p, _ in whole.calls] == [i / 6 for i in range(6)]
     assert len({seed for _, seed in whole.calls}) == 6
     with pytest.raises(Diverged, match="step 4 with learning rate 0.025") as caught:
         cut.fails_at, cut.config = 0.5, SimpleNamespace(lr=0.025)
         kernel_run(tmp_path / "cut", cut)
     assert "step-000000003" in str(caught.value)
     kernel_run(tmp_path / "cut", resumed)
-    assert torch.equal(whole.table, resumed.table) and resumed.calls == whole.calls[3:]
+    assert torch.equal(whole.table, resumed.table)
+    assert resumed.calls == whole.calls[3:]
 
 
 def test_calibration_survives_a_rate_that_diverges_and_restores_what_it_spoilt():
     model = Kernel(fails_at=0.001)
     s = TrainSettings(100)
     assert calibrate(lambda n: KernelUpdate(model, replace(s, steps=n)), Blocks(), 5.0) > 0
-    assert len(model.calls) > 3 and (model.table == 0).all()
+    assert len(model.calls) > 3
+    assert (model.table == 0).all()
 
 
 class Blocks(Lines):

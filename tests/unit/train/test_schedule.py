@@ -15,10 +15,12 @@ def factors(schedule, total, warmup):
 @pytest.mark.parametrize(("total", "warmup"), [(1, 0), (6, 0), (6, 2), (6, 6), (100, 10)])
 def test_it_rises_to_one_never_rises_again_and_is_never_zero(schedule, total, warmup):
     found = factors(schedule, total, warmup)
-    assert max(found) == pytest.approx(1.0) and min(found) > 0
+    assert max(found) == pytest.approx(1.0)
+    assert min(found) > 0
     top = max(warmup - 1, 0)
     assert found[top] == pytest.approx(1.0)
-    assert found[: top + 1] == sorted(found[: top + 1]) and found[top:] == sorted(found[top:], reverse=True)
+    assert found[: top + 1] == sorted(found[: top + 1])
+    assert found[top:] == sorted(found[top:], reverse=True)
 
 
 def test_values_of_each_shape():
