@@ -79,7 +79,7 @@ def ner(tmp_path_factory: pytest.TempPathFactory) -> FinetuneResult:
 def test_a_tagger_learns_and_says_what_it_cost(ner: FinetuneResult) -> None:
     assert ner.data["scores"]["test"]["f1"] > 0.9
     assert ner.data["metric"] == "f1"
-    assert ner.data["mode"] == "features"
+    assert ner.data["mode"] == "finetune"
     assert "strict" in ner.data["scoring"]
     assert {"parameters", "disk_mb", "finetune_seconds", "peak_memory_mb"} <= set(ner.data["cost"])
     for name in ("recipe.yaml", "environment.json", "metrics.jsonl", "results.json", "card.md", *WRITTEN):
@@ -126,7 +126,7 @@ def test_every_line_has_one_prediction_and_every_word_one_label(ner: FinetuneRes
     assert [p.to_json() for p in predict_lines(ner.path, file)] == [p.to_json() for p in found]
 
 
-@pytest.mark.parametrize("fields", [{}, {"mode": "finetune"}, BERT], ids=["features", "tuned vectors", "bert"])
+@pytest.mark.parametrize("fields", [{"mode": "features"}, {}, BERT], ids=["features", "tuned vectors", "bert"])
 def test_an_interrupted_run_ends_in_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
 ) -> None:

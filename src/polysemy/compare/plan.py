@@ -80,7 +80,7 @@ def trials(config: CompareConfig) -> Iterator[Trial]:
         for seed in range(1 if name in DETERMINISTIC else config.seeds):
             yield Trial("control", name, name, seed, f"controls/{name}-s{seed}")
     for seed in range(config.seeds):
-        yield Trial("finetune", "none", "word2vec", seed, f"trials/none-s{seed}", mode="features")
+        yield Trial("finetune", "none", "word2vec", seed, f"trials/none-s{seed}")
         for spec in config.systems:
             yield from _system(config, spec, seed)
 

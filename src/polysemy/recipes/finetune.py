@@ -41,7 +41,7 @@ VOCAB_SIZE = 8_000  # pieces of a system without a vocabulary of its own
 LEAST_STEPS, MOST_EPOCHS = 1_500, 50  # small data goes round more often, within reason
 
 # What each kind of head is trained with; ``epochs``, ``batch_size`` and the fields of TrainSettings.
-BILSTM: dict[str, Any] = {
+READING: dict[str, Any] = {
     "epochs": 14, "batch_size": 32, "lr": 2e-3, "warmup": 0.0, "weight_decay": 0.0, "clip": 5.0, "precision": "fp32",
 }  # fmt: skip
 LINEAR: dict[str, Any] = {"epochs": 14, "batch_size": 32, "lr": 1e-3, "warmup": 0.1, "system_lr": 1e-4}
@@ -168,7 +168,7 @@ class Job:
         self.ledger.merge(model.ledger)
         self.mode: Mode = config.mode or model.entry.mode
         head = head_config(config, model, self.task, self.mode)
-        self.defaults = BILSTM if head.kind == "bilstm" else LINEAR
+        self.defaults = LINEAR if head.kind == "linear" else READING
         self.fields = {
             **{k: v for k, v in self.defaults.items() if k in TrainSettings.__dataclass_fields__},
             **config.loop,
@@ -191,7 +191,7 @@ class Job:
 
     @property
     def how(self) -> str:
-        kind = {"bilstm": "BiLSTM", "linear": "linear"}[self.tuned.head_config.kind]
+        kind = {"bilstm": "BiLSTM", "attention": "attention", "linear": "linear"}[self.tuned.head_config.kind]
         crf = " and CRF" if self.tuned.head_config.crf else ""
         return f"system {'trained' if self.mode == 'finetune' else 'frozen'}, {kind}{crf} head"
 
@@ -311,12 +311,12 @@ def start_model(config: FinetuneConfig, examples: Sequence[Example]) -> Model:
 
 
 def head_config(config: FinetuneConfig, model: Model, task: Task, mode: Mode) -> HeadConfig:
-    """What stands on top by default: a BiLSTM on frozen systems and on word vectors, else one linear map."""
+    """What stands on top by default: a reader of words on frozen systems and on word vectors, else one linear map."""
     static = model.entry.tokenizer == "words"
-    bilstm = mode == "features" or static
-    fields: dict[str, Any] = {"kind": "bilstm" if bilstm else "linear"}
+    reading = "bilstm" if task.per_word else "attention"
+    fields: dict[str, Any] = {"kind": reading if mode == "features" or static else "linear"}
     fields = {**fields, **config.head}
-    if fields["kind"] == "bilstm":
+    if fields["kind"] != "linear":
         fields = {"characters": static, "crf": task.per_word, **fields}
     else:
         fields = {"dropout": 0.1, **fields}

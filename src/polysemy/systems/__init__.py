@@ -34,7 +34,7 @@ SYSTEMS: dict[str, Entry] = {
     "word2vec": Entry(
         "polysemy.systems.word2vec:Word2Vec", (), 2013,
         "Distributed Representations of Words and Phrases and their Compositionality", "arXiv:1310.4546",
-        "words", ("ids", "mask"), "polysemy.systems.word2vec:Word2Vec", trained="kernel", mode="features",
+        "words", ("ids", "mask"), "polysemy.systems.word2vec:Word2Vec", trained="kernel", mode="finetune",
     ),
     "elmo": Entry(
         "polysemy.systems.elmo:ELMo", (), 2018, "Deep Contextualized Word Representations", "arXiv:1802.05365",

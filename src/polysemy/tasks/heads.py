@@ -18,12 +18,15 @@ from polysemy.nn.dropout import Dropout
 from polysemy.nn.pool import AttentivePooling, ScalarMix
 from polysemy.text.characters import CHARACTERS
 
+ATTENTION_DIM = 100  # of the scores that weigh the words of a text
+
 
 @dataclass(frozen=True)
 class HeadConfig:
-    """``bilstm`` reads the words of a system that stays as it is; ``linear`` stands on one that is trained with it."""
+    """``bilstm`` reads the words of a system that has not learned the task (tagging); ``attention`` weighs them (texts:
+    an LSTM over hundreds of words costs much and brings little); ``linear`` stands on a system that is trained whole."""
 
-    kind: Literal["bilstm", "linear"]
+    kind: Literal["bilstm", "attention", "linear"]
     characters: bool = False  # a character CNN beside the system's vectors
     crf: bool = False  # tagging: score neighbouring tags together
     dropout: float = 0.5
@@ -99,7 +102,7 @@ class WordReader(nn.Module):
         super().__init__()
         self.config = config
         self.dropout = Dropout(config.dropout)
-        self.mix = ScalarMix(num_layers) if config.kind == "bilstm" else None
+        self.mix = ScalarMix(num_layers) if config.kind != "linear" else None
         self.characters = (
             CharacterCNN(config.character_dim, config.character_filters, config.character_width)
             if config.characters
@@ -156,12 +159,12 @@ class ClassificationHead(nn.Module):
     def __init__(self, dim: int, num_layers: int, num_classes: int, config: HeadConfig) -> None:
         super().__init__()
         self.reader = WordReader(dim, num_layers, config)
-        self.pool = AttentivePooling(self.reader.out_dim) if config.kind == "bilstm" else None
+        self.pool = AttentivePooling(self.reader.out_dim, ATTENTION_DIM) if config.kind != "linear" else None
         self.output = nn.Linear(self.reader.out_dim, num_classes)
 
     def forward(self, layers: Tensor, batch: Batch) -> Tensor:
         """(b, L, w, d) -> (texts, classes).  Sequences with the same number in ``batch.rows``, windows of one long text,
-        are averaged: their words with ``linear``, their vectors with ``bilstm``."""
+        are averaged: their words with ``linear``, their vectors otherwise."""
         x, here = self.reader(layers, batch), pooled_words(batch)
         if self.pool is not None:
             sums, counts = self.pool(x, here), here.new_ones(len(here), dtype=torch.long)
