@@ -50,7 +50,7 @@ class CompareConfig:
             raise ValueError("seeds must be at least 1")
         if not self.systems:
             raise ValueError("name at least one system")
-        if len(set(self.systems)) != len(self.systems):
+        if len({label(spec) for spec in self.systems}) != len(self.systems):
             raise ValueError("a system is named twice")
 
 
@@ -73,6 +73,11 @@ def is_system(spec: str) -> bool:
     return spec.partition(":")[0] in SYSTEMS and not Path(spec).exists()
 
 
+def label(spec: str) -> str:
+    """What stands in the table: SYSTEM:SIZE as it is, of a path the last two parts."""
+    return spec if is_system(spec) else "/".join(Path(spec).parts[-2:])
+
+
 def trials(config: CompareConfig) -> Iterator[Trial]:
     """Every job, in the order in which they run: cheap ones first, so that a report is there early."""
     find_task(config.task)
@@ -86,29 +91,29 @@ def trials(config: CompareConfig) -> Iterator[Trial]:
 
 
 def _system(config: CompareConfig, spec: str, seed: int) -> Iterator[Trial]:
-    slug = spec.replace("/", "_").replace(":", "-").strip("._") or "model"
+    row = label(spec)
+    slug = row.replace("/", "_").replace(":", "-").strip("._") or "model"
     pretrained = None
     if is_system(spec):
         configure(spec)
         first = 0 if config.share_pretraining else seed
         pretrained = f"pretrained/{slug}-s{first}"
         if first == seed:
-            yield Trial("pretrain", spec, spec, seed, pretrained)
+            yield Trial("pretrain", row, spec, seed, pretrained)
         entry = find(spec.partition(":")[0])
         mode = entry.mode
         if entry.trained == "loop":  # what pretraining brought: everything else is the same
-            row = spec + UNTRAINED
-            yield Trial("finetune", row, spec, seed, f"trials/{slug}-untrained-s{seed}", pretrained)
+            yield Trial("finetune", row + UNTRAINED, spec, seed, f"trials/{slug}-untrained-s{seed}", pretrained)
     else:
         if not Path(spec).exists():
             configure(spec)  # raises with the nearest name
         mode = None
-    yield Trial("finetune", spec, spec, seed, f"trials/{slug}-s{seed}", pretrained)
+    yield Trial("finetune", row, spec, seed, f"trials/{slug}-s{seed}", pretrained)
     if config.one_head and mode != "features":
-        yield Trial("finetune", spec, spec, seed, f"one-head/{slug}-s{seed}", pretrained, mode="features", head="one")
+        yield Trial("finetune", row, spec, seed, f"one-head/{slug}-s{seed}", pretrained, mode="features", head="one")
     for items in config.label_curve:
         folder = f"label-curve/{slug}-{items}-s{seed}"
-        yield Trial("finetune", spec, spec, seed, folder, pretrained, items=items)
+        yield Trial("finetune", row, spec, seed, folder, pretrained, items=items)
 
 
 @dataclass(frozen=True)
