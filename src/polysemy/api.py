@@ -51,7 +51,13 @@ def finetune(
     settings: Mapping[str, Any] | None = None,
 ) -> FinetuneResult:
     """Put a MODEL under a task; ``settings`` as in ``--set``, e.g. ``{"seed": 1, "epochs": 20}``."""
-    given = {"model": str(model), "task": task, "train": str(train), "dev": dev and str(dev), "test": test and str(test)}
+    given = {
+        "model": str(model),
+        "task": task,
+        "train": str(train),
+        "dev": dev and str(dev),
+        "test": test and str(test),
+    }
     return run_finetune(finetune_settings(None, given, _sets(settings)), Path(out))
 
 

@@ -137,7 +137,7 @@ class Job:
     def __init__(self, config: PretrainConfig, entry: Entry, model: Model, prepared: Prepared) -> None:
         self.config, self.entry, self.model, self.prepared = config, entry, model, prepared
         module = module_of(model.name)
-        defaults: Mapping[str, Any] = module.PRETRAINING
+        defaults: Mapping[str, Any] = module.pretraining(model.system.config)
         where = f"{config.system} pretraining"
         self.settings_fields = {**defaults.get("train", {}), **config.train, "seed": config.seed}
         parse(TrainSettings, {**self.settings_fields, "steps": 1}, where)

@@ -16,7 +16,8 @@ NOMINAL_VOCABULARY = 30_000  # for sizes that are shown before there is a text
 
 class Entry(NamedTuple):
     """One row of the lineage.  The module of ``model`` also holds ``SIZES`` (name -> configuration fields; the first
-    is the default), ``parameters(config)`` and ``flops_per_token(config)``; the class has ``Config``."""
+    is the default), ``parameters(config)``, ``flops_per_token(config)`` and ``pretraining(config)``; the class has
+    ``Config``."""
 
     model: str  # "module:Class"
     parents: tuple[str, ...]  # the systems whose files this one may import

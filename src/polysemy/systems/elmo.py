@@ -36,8 +36,6 @@ SIZES: dict[str, dict[str, Any]] = {
     "original": {"hidden_size": 4096, "proj_size": 512, "filters": FILTERS_2048, "num_highways": 2},
 }
 
-PRETRAINING: dict[str, Any] = {"train": {"lr": 2e-3, "warmup": 0.05}, "batch": {"batch_words": 1024}}
-
 
 @dataclass(frozen=True)
 class ELMoConfig:
@@ -127,6 +125,15 @@ def _rows(state: State, size: int) -> tuple[State, State]:
 
 def _join(now: State, waiting: State | None) -> State:
     return now if waiting is None else (torch.cat([now[0], waiting[0]], 1), torch.cat([now[1], waiting[1]], 1))
+
+
+def pretraining(c: ELMoConfig) -> dict[str, dict[str, Any]]:
+    """Settings of the loop and the batches.  Found for tiny on Igbo, 1.25 epochs: held-out perplexity 60 with batches of
+    512 words, 79 with 1,024, 120 with 2,048; rates of 8e-3, 4e-3 and 1e-3 give 60, 69 and more than 100."""
+    return {
+        "train": {"lr": 8e-3 * (256 / c.hidden_size) ** 0.5, "warmup": 0.05},
+        "batch": {"batch_words": 512, "max_words": 100},
+    }
 
 
 def parameters(c: ELMoConfig) -> int:

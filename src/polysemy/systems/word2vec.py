@@ -56,7 +56,6 @@ SIZES: dict[str, dict[str, Any]] = {
     "cbow": {"dim": 100, "architecture": "cbow", "lr": 0.05},  # the released code's rate for CBOW
 }
 SIZE_FIELD = "dim"
-PRETRAINING: dict[str, Any] = {"batch": {"block_words": 50_000}}
 
 
 class Word2Vec(nn.Module):
@@ -153,6 +152,11 @@ def _check(ids: NDArray[np.int32], offsets: NDArray[np.int64], vocab_size: int) 
 def _forget_tables(module: nn.Module, _: Any) -> None:
     """Other counts may have been loaded."""
     module._tables = None  # type: ignore[assignment]
+
+
+def pretraining(c: Word2VecConfig) -> dict[str, dict[str, Any]]:
+    """Settings of the batches; the rates are in the configuration, because the kernel lowers them itself."""
+    return {"batch": {"block_words": 50_000}}
 
 
 def parameters(c: Word2VecConfig) -> int:
