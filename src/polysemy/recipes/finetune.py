@@ -178,6 +178,7 @@ class Job:
             torch.manual_seed(derive(config.seed, "head"))
             self.tuned = Finetuned.build(model, self.task, self.mode, head)
         self.items = {part: encode(model, examples, self.ledger) for part, examples in self.parts.items()}
+        self.tuned.measure_scale(self.items["train"])
         reporter.say("reading the texts with the system" if self.mode == "features" else "preparing the texts")
         self.texts, left = {}, config.cache_mb
         for part, items in self.items.items():

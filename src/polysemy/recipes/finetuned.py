@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from polysemy.core.config import parse
@@ -19,11 +20,12 @@ from polysemy.data.collate import windows
 from polysemy.recipes.load import FORMAT, Model, load, read_weights, save
 from polysemy.tasks import Task, load_task
 from polysemy.tasks.example import Columns, Example
-from polysemy.tasks.heads import HeadConfig
+from polysemy.tasks.heads import HeadConfig, WordReader
 from polysemy.tasks.model import Mode, TaskModel, Texts, predict
 from polysemy.text.tokens import Tokens
 from polysemy.train.checkpoint import write_tensors
 
+SCALE_TEXTS = 500
 HEAD, TASK = "head.safetensors", "task.json"
 
 
@@ -84,6 +86,17 @@ class Finetuned:
     def predict(self, texts: Texts) -> list[Any]:
         """One prediction a text, in order, as it is scored and written."""
         return [self.task.outer(prediction) for prediction in predict(self.network, self.task.predict, texts)]
+
+    def measure_scale(self, items: Sequence[Tokens]) -> None:
+        """Set the scale of the system's layers from the words of the first texts that it knows."""
+        reader = self.network.head.reader
+        assert isinstance(reader, WordReader)
+        squares = [
+            np.square(state).mean(-1) for state in self.model.states(items[:SCALE_TEXTS])
+        ]  # (layers, words) each
+        together = np.concatenate(squares, -1, dtype=np.float64)
+        mean = together.sum(-1) / (together > 0).sum(-1).clip(min=1)  # a word without a vector is all zeros
+        reader.scale.copy_(torch.from_numpy(np.where(mean > 0, mean, 1.0) ** -0.5))
 
     @property
     def parameters(self) -> int:
