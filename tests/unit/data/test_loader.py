@@ -275,9 +275,7 @@ def test_blocks_hold_the_whole_corpus_and_cut_no_sentence():
         read = []
         for i, block in enumerate(epoch(loader, number)):
             assert block.offsets[0] == 0
-            assert block.offsets[-1] == len(block.ids) == loader.words(
-                number * loader.steps_per_epoch + i
-            )
+            assert block.offsets[-1] == len(block.ids) == loader.words(number * loader.steps_per_epoch + i)
             read += [tuple(block.ids[a:b].tolist()) for a, b in zip(block.offsets, block.offsets[1:], strict=False)]
         assert sorted(read) == expected
         orders.append(read)

@@ -197,7 +197,9 @@ def test_real_tables(name: str, count: int, columns: tuple[list[str], str | None
     assert columns[1] is None or len({row[columns[1]] for row in read}) == labels
 
 
-@pytest.mark.parametrize(("name", "count"), [("rt-polarity.all", 10_662), ("subj.all", 10_000), ("TREC.train.all", 5452)])
+@pytest.mark.parametrize(
+    ("name", "count"), [("rt-polarity.all", 10_662), ("subj.all", 10_000), ("TREC.train.all", 5452)]
+)
 def test_real_latin_1_needs_to_be_named(name: str, count: int) -> None:
     path = need(f"sentence_classification_en/{name}")
     with pytest.raises(InputError, match="not valid UTF-8"):

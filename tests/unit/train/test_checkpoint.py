@@ -34,9 +34,7 @@ def test_tied_tensors_are_stored_once_and_named_for_other_readers(tmp_path):
     write_tensors(tmp_path / "a", model.state_dict(), {})
     with safe_open(str(tmp_path / "a"), "pt") as file:
         assert list(file.keys()) == ["embed.weight"]
-        assert '"tied": {"head.weight": "embed.weight"}' in str(
-            file.metadata()
-        )
+        assert '"tied": {"head.weight": "embed.weight"}' in str(file.metadata())
     back, _ = read_tensors(tmp_path / "a")
     assert back["head.weight"] is back["embed.weight"]
     assert torch.equal(back["embed.weight"], model["embed"].weight)
@@ -46,15 +44,9 @@ def test_views_of_one_memory_are_stored_whole(tmp_path):
     table = torch.randn(6, 4)
     write_tensors(tmp_path / "a", {"all": table, "top": table[:2], "rest": table[2:]}, {})
     back, _ = read_tensors(tmp_path / "a")
-    assert (
-        torch.equal(back["all"], table)
-    )
-    assert (
-        torch.equal(back["top"], table[:2])
-    )
-    assert (
-        torch.equal(back["rest"], table[2:])
-    )
+    assert torch.equal(back["all"], table)
+    assert torch.equal(back["top"], table[:2])
+    assert torch.equal(back["rest"], table[2:])
 
 
 def test_the_last_two_are_kept_and_leftovers_go(tmp_path):
