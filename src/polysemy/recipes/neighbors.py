@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from polysemy.core.errors import InputError, nearest
 from polysemy.look.neighbors import neighbors
@@ -20,21 +23,24 @@ def nearest_words(
     """
     model = load(model_ref)
     words = candidates(model)
-    table = np.stack(
-        [
-            state.mean(0)[0] if state.shape[1] else 0
-            for state in model.states([model.tokenizer.encode([w]) for w in words], pooling="mean")
-        ]
-    )
+    table = vectors_of(model, words)
     if sentence is None:
         embedded = model.embed([[word]], layer="mean")[0]
         if not embedded.known.any():
-            raise InputError(f"{word!r} is not in the vocabulary", do=nearest(word, words[:5000]))
+            raise InputError(f"{word!r} is not in the vocabulary", do=nearest(word, words))
         return neighbors(words, table, embedded.vectors[0], k=count, exclude=[word])
     embedded = model.embed([sentence], layer="mean")[0]
     if word not in embedded.words:
         raise InputError(f"{word!r} is not a word of the sentence", do=f"Its words: {' '.join(embedded.words)}.")
     return neighbors(words, table, embedded.vectors[embedded.words.index(word)], k=count, exclude=[word])
+
+
+def vectors_of(model: Model, words: Sequence[str]) -> NDArray[np.float32]:
+    """(words, dim) of each word alone, mean of the layers; a static table is read as one text."""
+    if model.tokenizer.kind == "words":
+        return model.states([model.tokenizer.encode(list(words))])[0].mean(0)
+    alone = model.states([model.tokenizer.encode([word]) for word in words], pooling="mean")
+    return np.stack([state.mean(0)[0] for state in alone])
 
 
 def candidates(model: Model) -> list[str]:
