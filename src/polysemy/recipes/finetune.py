@@ -42,9 +42,10 @@ LEAST_STEPS, MOST_EPOCHS = 1_500, 50  # small data goes round more often, within
 
 # What each kind of head is trained with; ``epochs``, ``batch_size`` and the fields of TrainSettings.
 READING: dict[str, Any] = {
-    "epochs": 14, "batch_size": 32, "lr": 2e-3, "warmup": 0.0, "weight_decay": 0.0, "clip": 5.0, "precision": "fp32",
+    "epochs": 14, "batch_size": 32, "lr": 4e-3, "warmup": 0.0, "weight_decay": 0.0, "clip": 5.0, "precision": "fp32",
 }  # fmt: skip
-LINEAR: dict[str, Any] = {"epochs": 14, "batch_size": 32, "lr": 1e-3, "warmup": 0.1, "system_lr": 1e-4}
+LINEAR: dict[str, Any] = {"epochs": 14, "batch_size": 32, "lr": 1e-3, "warmup": 0.1}
+SYSTEM_LR = 1e-4  # of a system that is trained whole
 
 
 @dataclass(frozen=True)
@@ -215,8 +216,11 @@ class Job:
         return parse(TrainSettings, {**fields, "seed": self.config.seed, "steps": steps}, "loop")
 
     def update(self, steps: int) -> GradientUpdate:
+        """Word vectors move by the rate of the head in units of their own size, whole systems by a smaller one."""
         settings = self.settings(steps)
-        system_lr = self.config.system_lr or self.defaults.get("system_lr", settings.lr)
+        static = self.tuned.model.entry.tokenizer == "words"
+        usual = settings.lr / float(self.tuned.reader.scale[-1]) if static else SYSTEM_LR
+        system_lr = self.config.system_lr or usual
         groups = [(lambda name: name.startswith("tuned."), system_lr / settings.lr)]
         return GradientUpdate(self.tuned.network.train(), Supervised(self.task), settings, groups)
 

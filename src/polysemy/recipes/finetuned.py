@@ -87,16 +87,21 @@ class Finetuned:
         """One prediction a text, in order, as it is scored and written."""
         return [self.task.outer(prediction) for prediction in predict(self.network, self.task.predict, texts)]
 
-    def measure_scale(self, items: Sequence[Tokens]) -> None:
-        """Set the scale of the system's layers from the words of the first texts that it knows."""
+    @property
+    def reader(self) -> WordReader:
+        """The part of the head that takes the system's layers."""
         reader = self.network.head.reader
         assert isinstance(reader, WordReader)
+        return reader
+
+    def measure_scale(self, items: Sequence[Tokens]) -> None:
+        """Set the scale of the system's layers from the words of the first texts that it knows."""
         squares = [
             np.square(state).mean(-1) for state in self.model.states(items[:SCALE_TEXTS])
         ]  # (layers, words) each
         together = np.concatenate(squares, -1, dtype=np.float64)
         mean = together.sum(-1) / (together > 0).sum(-1).clip(min=1)  # a word without a vector is all zeros
-        reader.scale.copy_(torch.from_numpy(np.where(mean > 0, mean, 1.0) ** -0.5))
+        self.reader.scale.copy_(torch.from_numpy(np.where(mean > 0, mean, 1.0) ** -0.5))
 
     @property
     def parameters(self) -> int:
