@@ -26,8 +26,8 @@ RATED = "additional_resources/hutto_ICWSM_2014.tar.gz"
 Row = TypeVar("Row", bound=Sequence[object])
 REVIEWS_EACH = 5  # one review in so many joins the Chinese text, to keep the demo short
 CLEAR = 0.5  # ratings nearer to zero than this (of 4) are called neither positive nor negative
-ENGLISH = {"train": 4000, "dev": 800, "test": 2000}  # texts
-CHINESE = {"train": 4000, "dev": 800, "test": 2000}  # sentences
+ENGLISH = {"train": 3000, "dev": 500, "test": 1500}  # texts
+CHINESE = {"train": 3000, "dev": 500, "test": 1500}  # sentences
 
 
 @dataclass(frozen=True)

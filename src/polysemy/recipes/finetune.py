@@ -128,7 +128,7 @@ def finetune(config: FinetuneConfig, out: Path, *, reporter: Reporter | None = N
             return FinetuneResult(out, run.read_json("results.json"), Ledger.from_json(run.read_json("ledger.json")))
         check_data(config, run)
         job = Job(config, reporter)
-        steps = run.decide("steps", lambda: job.steps(began, reporter))
+        steps = run.decide("steps", lambda: job.steps(reporter))
         reporter.say(
             f"{config.task} with {job.tuned.model.name} ({job.how}): {len(job.parts['train']):,} examples, {steps:,} steps "
             f"({steps / job.loader.steps_per_epoch:.1f} epochs at most), scored by {job.task.mode}"
@@ -180,6 +180,7 @@ class Job:
             self.tuned = Finetuned.build(model, self.task, self.mode, head)
         self.items = {part: encode(model, examples, self.ledger) for part, examples in self.parts.items()}
         self.tuned.measure_scale(self.items["train"])
+        self.began = time.monotonic()  # the budget counts what the system does, not the reading of files
         reporter.say("reading the texts with the system" if self.mode == "features" else "preparing the texts")
         self.texts, left = {}, config.cache_mb
         for part, items in self.items.items():
@@ -224,7 +225,7 @@ class Job:
         groups = [(lambda name: name.startswith("tuned."), system_lr / settings.lr)]
         return GradientUpdate(self.tuned.network.train(), Supervised(self.task), settings, groups)
 
-    def steps(self, began: float, reporter: Reporter) -> int:
+    def steps(self, reporter: Reporter) -> int:
         """Steps of all epochs, or what the budget pays for if that is less."""
         whole = self.epochs * self.loader.steps_per_epoch
         if self.budget is None:
@@ -234,7 +235,7 @@ class Job:
             paid = int(self.budget.words / max(words, 1) * self.loader.steps_per_epoch)
         else:
             assert self.budget.seconds is not None
-            paid = self._paid(began + self.budget.seconds, reporter)
+            paid = self._paid(self.began + self.budget.seconds, reporter)
         if paid < 1:
             raise InputError(
                 f"a budget of {self.config.budget} does not pay for one step", do="Give more time or a smaller system."

@@ -122,7 +122,7 @@ def pretrain(
             )  # fmt: skip
         model = before or random_model(config.system, prepared.tokenizer, config.seed, config.model)
         job = Job(config, entry, model, prepared)
-        steps = run.decide("steps", lambda: job.steps(budget, began, reporter))
+        steps = run.decide("steps", lambda: job.steps(budget, reporter))
         reporter.say(
             f"{config.system}: {sum(p.numel() for p in model.system.parameters()):,} parameters, {steps:,} steps of about "
             f"{job.loader.words(0):,} words ({steps / job.loader.steps_per_epoch:.1f} epochs)"
@@ -169,15 +169,17 @@ class Job:
             return KernelUpdate(self.model.system, self.settings(steps))
         return GradientUpdate(self.model.system.train(), self.objective, self.settings(steps))
 
-    def steps(self, budget: Budget, began: float, reporter: Reporter) -> int:
-        """Steps that the budget pays for: words divided out, or time measured on a few steps that are thrown away."""
+    def steps(self, budget: Budget, reporter: Reporter) -> int:
+        """Steps that the budget pays for: words divided out, or time measured on a few steps that are thrown away.
+
+        A time budget is for training; reading the text comes before it, because seeds and systems share that.
+        """
         if budget.words is not None:
             a_step = self.prepared.shards.words / self.loader.steps_per_epoch
             return max(math.ceil(budget.words / a_step), 1)
         assert budget.seconds is not None
-        left = budget.seconds - (time.monotonic() - began)
         steps = calibrate(
-            self.update, self.loader, max(left, 0.0), evaluate=self.evaluate if self.held_loader else None,
+            self.update, self.loader, budget.seconds, evaluate=self.evaluate if self.held_loader else None,
             evaluations=EVALUATIONS, reporter=reporter,
         )  # fmt: skip
         if steps < 1:

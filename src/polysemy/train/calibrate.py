@@ -24,11 +24,9 @@ def calibrate(
     *,
     evaluate: Callable[[], Mapping[str, float]] | None = None,
     evaluations: int = 0,
-    evaluate_every: int = 0,
     reporter: Reporter | None = None,
 ) -> int:
-    """Steps of training that fit into ``seconds``, the trial itself and the evaluations included: ``evaluations`` of
-    them in all, or one every ``evaluate_every`` steps.
+    """Steps of training that fit into ``seconds``, the trial itself and ``evaluations`` of ``evaluate`` included.
 
     ``make_update(steps)`` builds an update for a run of that many steps; afterwards its model has its weights back.
     The trial takes batches from all over an epoch, because their cost differs.  May be 0.  All
@@ -57,13 +55,11 @@ def calibrate(
             time_left = time.perf_counter() - began < limit and len(costs) < TRIAL_STEPS
             going = update.group.any(time_left or len(costs) <= WARM)
     evaluation = 0.0
-    if evaluate is not None and (evaluations or evaluate_every):
+    if evaluate is not None and evaluations:
         start = time.perf_counter()
         evaluate()
         evaluation = time.perf_counter() - start
     update.load(kept, values)
     cost = sum(costs[WARM:]) / len(costs[WARM:])
-    if evaluate_every:
-        cost += evaluation / evaluate_every
     left = seconds - (time.perf_counter() - began) - evaluations * evaluation
     return min(update.group.gather(max(int(left * (1 - MARGIN) / cost), 0)))
