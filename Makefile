@@ -31,7 +31,7 @@ check: $(STAMP) ## format, lint, types, floors
 	$(BIN)/mypy
 	$(BIN)/python tools/check_floors.py
 
-demo: $(STAMP) ## the main job on real data (WHEELS=DIR without network), under 15 minutes on two cores
+demo: $(STAMP) ## the main job on real data (WHEELS=DIR without network)
 	$(BIN)/polysemy demo --out runs/demo $(if $(WHEELS),--wheels $(WHEELS))
 
 bench: $(STAMP) ## every benchmark, one after another, on an idle machine

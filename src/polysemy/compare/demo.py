@@ -20,7 +20,7 @@ from polysemy.core.reporter import Reporter, Silent
 from polysemy.recipes.load import Model, load
 from polysemy.recipes.prepare import TextConfig
 
-BUDGET, FINETUNE_BUDGET, SEEDS = "30s", "20s", 2
+BUDGET, FINETUNE_BUDGET, SEEDS = "30s", "20s", 3
 SYSTEMS = ("word2vec", "elmo:tiny", "bert:tiny")
 
 # (word, sentence) pairs: the first two mean the same, the third means something else.

@@ -37,7 +37,8 @@ from polysemy.train.loop import GradientUpdate, KernelUpdate, TrainResult, Train
 from polysemy.train.parallel import start_group
 
 VOCAB_SIZE = {"words": 200_000, "characters": 50_000, "wordpiece": 8_000, "bpe": 8_000, "unigram": 8_000}
-EVALUATIONS = 10  # held-out losses along the run
+EVALUATIONS = 10  # held-out losses along the run, or as many as EVALUATION_SHARE of a time budget pays for
+EVALUATION_SHARE = 0.15
 HELD_OUT_BATCHES = 16  # read each time; all of them at the end
 
 
@@ -122,6 +123,7 @@ def pretrain(
             )  # fmt: skip
         model = before or random_model(config.system, prepared.tokenizer, config.seed, config.model)
         job = Job(config, entry, model, prepared)
+        job.evaluations = run.decide("evaluations", lambda: job.affordable_evaluations(budget))
         steps = run.decide("steps", lambda: job.steps(budget, reporter))
         reporter.say(
             f"{config.system}: {sum(p.numel() for p in model.system.parameters()):,} parameters, {steps:,} steps of about "
@@ -151,6 +153,7 @@ class Job:
             else None
         )
         self.objective = make_objective(entry, prepared.tokenizer, model.system, config.objective)
+        self.evaluations = EVALUATIONS
         if not self.loader.fills_batch:
             raise InputError(
                 "the text is smaller than one batch", where=", ".join(config.text.corpus),
@@ -158,7 +161,7 @@ class Job:
             )  # fmt: skip
 
     def settings(self, steps: int) -> TrainSettings:
-        every = max(steps // EVALUATIONS, 1)
+        every = max(steps // self.evaluations, 1)
         return parse(
             TrainSettings, {"evaluate_every": every, **self.settings_fields, "steps": steps}, self.config.system
         )
@@ -168,6 +171,15 @@ class Job:
             self.model.system.prepare(count_ids(self.prepared.shards, self.prepared.tokenizer.vocab_size))
             return KernelUpdate(self.model.system, self.settings(steps))
         return GradientUpdate(self.model.system.train(), self.objective, self.settings(steps))
+
+    def affordable_evaluations(self, budget: Budget) -> int:
+        """At least one, at the end; an evaluation by the full softmax can cost as much as many steps."""
+        if budget.seconds is None or self.held_loader is None:
+            return EVALUATIONS
+        began = time.perf_counter()
+        self.evaluate()
+        cost = time.perf_counter() - began
+        return min(max(int(EVALUATION_SHARE * budget.seconds / cost), 1), EVALUATIONS)
 
     def steps(self, budget: Budget, reporter: Reporter) -> int:
         """Steps that the budget pays for: words divided out, or time measured on a few steps that are thrown away.
@@ -180,7 +192,7 @@ class Job:
         assert budget.seconds is not None
         steps = calibrate(
             self.update, self.loader, budget.seconds, evaluate=self.evaluate if self.held_loader else None,
-            evaluations=EVALUATIONS, reporter=reporter,
+            evaluations=self.evaluations, reporter=reporter,
         )  # fmt: skip
         if steps < 1:
             raise InputError(
